@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The thin layer under every lock-free protocol of weft. A protocol is a class template over a
+// layer and uses nothing else for communication between threads, so that the same source runs on
+// the standard library in production and on the explorer of test/model/ under a model checker.
+//
+// A layer offers
+//   Layer::template atomic<T>   the interface of std::atomic, always with an explicit order:
+//                               load, store, exchange, compare_exchange_weak and _strong,
+//                               fetch_add, fetch_sub, fetch_or, fetch_and
+//   Layer::pause()              to be called in each iteration of a spin loop; in a model it means
+//                               "nothing to do here until another thread has written something"
+
+#include <atomic>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace weft::detail {
+
+/// The layer of production builds.
+struct std_layer {
+    template <class T>
+    using atomic = std::atomic<T>;
+
+    /// Tells the processor that this thread spins.
+    static void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+        _mm_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+        asm volatile("yield");
+#endif
+    }
+};
+
+}  // namespace weft::detail
