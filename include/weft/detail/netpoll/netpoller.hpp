@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+//
+// The interface between the scheduler and the netpoller. Two backends stand behind it: a ring for
+// each worker (io_uring), and one epoll set that all workers share, where io_uring is refused.
+#pragma once
+
+#include <weft/detail/task/branch.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace weft::detail {
+
+class poll_descriptor;
+
+/// The two waits that a descriptor has.
+enum class direction : unsigned char { read = 0, write = 1 };
+
+/// A point on CLOCK_MONOTONIC in nanoseconds; `no_deadline` waits for ever.
+using monotonic_time = std::int64_t;
+inline constexpr monotonic_time no_deadline = INT64_MAX;
+
+/// The part of the netpoller that belongs to one worker.
+class poller {
+public:
+    virtual ~poller() = default;
+
+    /// Owner, once, on the thread that will use it: io_uring enables the ring here.
+    /// Returns 0 or an errno.
+    virtual int enable_on_this_thread() noexcept = 0;
+
+    /// Owner: submits what is prepared and reaps what is ready, without waiting, at most a bounded
+    /// slice. Branches to be readied are appended to `readied` in the order of their completions;
+    /// the caller readies them after this call.
+    virtual void poll(branch_list& readied) noexcept = 0;
+
+    /// Owner: as poll(), but waits until something completes, wake() is called, or the deadline
+    /// passes. May return early without a reason.
+    virtual void wait(monotonic_time deadline, branch_list& readied) noexcept = 0;
+
+    /// Any thread: makes the current or the next wait() return.
+    virtual void wake() noexcept = 0;
+
+    /// Owner: must a parked worker wait in wait(), or may it sleep on a futex? io_uring: while
+    /// anything is in flight in its ring. epoll: the worker that watches (the sentinel) waits in it
+    /// as soon as a descriptor is registered.
+    virtual bool must_wait_here(bool is_sentinel) const noexcept = 0;
+
+    /// Owner, cheap (loads only): would poll() find something to do? io_uring: the flags of the
+    /// ring (TASKRUN, CQ_OVERFLOW), its queue, or prepared entries. epoll: true when it is this
+    /// worker's turn to look (every 8th call).
+    virtual bool has_work() const noexcept = 0;
+
+    /// Owner, cheap: are entries prepared that the kernel has not seen?
+    virtual bool has_unsubmitted() const noexcept = 0;
+};
+
+/// The netpoller of one runtime.
+class netpoller {
+public:
+    virtual ~netpoller() = default;
+
+    virtual std::string_view name() const noexcept = 0; ///< "io_uring" or "epoll"
+    virtual poller& worker_poller(unsigned index) noexcept = 0;
+};
+
+enum class backend_choice : unsigned char { automatic, io_uring, epoll };
+
+/// Makes the backend: `choice` automatic tries io_uring for all workers (every start-up step, one
+/// no-op round trip included) and falls back to epoll for the whole runtime with one line to `log`
+/// that names the errno and the step. A forced io_uring throws std::system_error with that errno
+/// and a text that names the step. The environment (WEFT_NETPOLL) is read by the caller.
+std::unique_ptr<netpoller> make_netpoller(backend_choice choice, unsigned workers,
+                                          const std::function<void(std::string_view)>& log);
+
+} // namespace weft::detail

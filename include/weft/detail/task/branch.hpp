@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/base/layer.hpp>
+#include <weft/detail/task/operation_word.hpp>
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::detail {
+
+class operation;
+class scope;
+class task_control;
+class worker;
+
+/// Why a branch is parked, as a dump shows it.
+enum class wait_reason : std::uint8_t {
+    none,
+    not_started,
+    yield,
+    sleep,
+    join,
+    io_read,
+    io_write,
+    io_close,
+    scope_close,
+};
+
+/// Where a branch is. Written by whoever owns it at that moment: the worker that runs it, or the
+/// party that readies it. It exists to detect misuse (a handle resumed by hand), not to decide.
+enum class branch_status : std::uint8_t { queued, running, parked, ended };
+
+/// A strand of execution of a task: what run queues, wait words and wait lists hold. It never runs
+/// on two threads at once. Its memory is type-stable: a stale pointer to a branch always points to
+/// a branch, though perhaps of another task.
+struct branch {
+    /// Link in a run queue, or in a list of branches about to be readied. Owned by whoever holds
+    /// the branch; only a parked branch has no holder.
+    branch* next = nullptr;
+    /// The innermost suspended frame: what the worker resumes.
+    std::coroutine_handle<> handle;
+    /// The worker that runs the branch, rewritten before each resume. Valid while it runs.
+    worker* current = nullptr;
+    /// The operation the branch is parked on. Stored before the operation is published.
+    operation* waiting_for = nullptr;
+    /// The innermost cancel scope. Changed only by the branch itself, under the scope's lock.
+    scope* innermost = nullptr;
+    /// The task this branch belongs to.
+    task_control* owner = nullptr;
+    /// Who finishes the operation that the branch is parked on.
+    operation_word<layer> word;
+    wait_reason reason = wait_reason::not_started;
+    branch_status status = branch_status::queued;
+    /// The worker calls waiting_for->start() before it resumes the handle.
+    bool restart = false;
+};
+
+/// A list of branches, linked through branch::next, first in, first out.
+class branch_list {
+public:
+    void push_back(branch* added) noexcept {
+        added->next = nullptr;
+        if (last_ == nullptr) {
+            first_ = added;
+        } else {
+            last_->next = added;
+        }
+        last_ = added;
+        ++count_;
+    }
+    branch* pop_front() noexcept {
+        branch* taken = first_;
+        if (taken != nullptr) {
+            first_ = taken->next;
+            if (first_ == nullptr) { last_ = nullptr; }
+            --count_;
+        }
+        return taken;
+    }
+    bool empty() const noexcept { return first_ == nullptr; }
+    std::size_t size() const noexcept { return count_; }
+    branch* front() const noexcept { return first_; }
+    branch* back() const noexcept { return last_; }
+
+private:
+    branch* first_ = nullptr;
+    branch* last_ = nullptr;
+    std::size_t count_ = 0;
+};
+
+/// Makes a branch runnable: on a worker of its runtime into that worker's runnext, elsewhere into
+/// the global queue of its runtime. Wakes an idle worker if nobody searches. Never called while an
+/// internal lock is held. The caller owns the wake-up and touches the branch no more.
+void make_ready(branch* readied) noexcept;
+
+/// The same for a batch: in order, the last one ends in runnext. Wakes one searcher.
+void make_ready(branch_list& readied) noexcept;
+
+} // namespace weft::detail

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/task/branch.hpp>
+
+#include <cstdint>
+
+namespace weft::detail {
+
+/// How an operation ended, as far as the scheduler is concerned.
+enum class operation_outcome : std::uint8_t {
+    completed, ///< What was awaited has happened; the operation holds its own result.
+    cancelled, ///< The scope was stopped: errc::operation_canceled.
+    late,      ///< The scope's deadline passed: errc::timed_out.
+};
+
+/// What everything that parks a branch derives from. It lies in the awaiting frame and lives until
+/// the branch has been resumed.
+///
+/// Life: await_suspend calls start(). start() either finishes at once, or publishes the operation
+/// to its object (the timer heap, a wait word, ...) and then, as its very last step, returns
+/// `park(branch, *this)`. From the publication on, a completer may take the operation off its
+/// object and call `branch.word.complete()`; from the suspension on, a canceller may call unlink().
+class operation {
+public:
+    /// Tries to finish, on the worker `*waiter.current`. True: done, the branch goes on. False: the
+    /// branch is suspended and may already run elsewhere; the caller touches nothing.
+    ///
+    /// With `restarts()` set, the worker that is about to resume the branch calls start() again
+    /// first, on its own stack, and resumes the coroutine only if that returns true: this is how a
+    /// socket operation repeats its system call after a wake-up without a frame of its own.
+    virtual bool start(branch& waiter) noexcept = 0;
+
+    /// Takes the operation off its object. Called without any lock, by the canceller that owns the
+    /// wake-up. True: it was still there, and no completer will touch it. False: a completer has
+    /// taken it and will call complete().
+    virtual bool unlink() noexcept = 0;
+
+    bool restarts() const noexcept { return restarts_; }
+    operation_outcome outcome() const noexcept { return outcome_; }
+
+    /// Written by the canceller that owns the wake-up, before it lets go.
+    void cancel_with(operation_outcome outcome) noexcept { outcome_ = outcome; }
+
+protected:
+    explicit operation(bool restarts, wait_reason reason) noexcept
+        : restarts_(restarts), reason_(reason) {}
+    operation(const operation&) = delete;
+    operation& operator=(const operation&) = delete;
+    ~operation() = default;
+
+private:
+    friend bool park(branch& waiter, operation& published) noexcept;
+    friend bool prepare_park(branch& waiter, operation& next) noexcept;
+
+    bool restarts_;
+    wait_reason reason_;
+    operation_outcome outcome_ = operation_outcome::completed;
+};
+
+/// First step of a park, before the operation is published: stores it in the branch. False: the
+/// scope is stopped already, the outcome is set, and start() returns true without publishing.
+bool prepare_park(branch& waiter, operation& next) noexcept;
+
+/// Last step of start(), after the publication. True: finished after all, either because the
+/// completer was faster or because the scope was stopped meanwhile (see outcome()); the branch goes
+/// on. False: suspended; touch neither the branch nor the operation.
+bool park(branch& waiter, operation& published) noexcept;
+
+} // namespace weft::detail

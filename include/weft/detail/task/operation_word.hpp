@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+//
+// The word that decides who finishes a parked operation.
+//
+// A branch that waits has published an operation to some object: a timer heap, the wait word of a
+// poll descriptor, the join word of a task. Up to three parties then race: the *parker*, still
+// inside await_suspend; a *completer*, which took the operation off its object because the awaited
+// thing has happened; a *canceller*, which stops the scope that the branch is in. Exactly one of
+// them makes the branch run again, and nobody touches the frame after it may have been freed.
+//
+// The word lies in the branch, whose memory is type-stable, never in the frame. Its low bits hold
+// the state, two flags above them say that the innermost scope is stopped, and why:
+//
+//     state        meaning                                            leaves by
+//     idle         running, or publishing its operation (parker)      suspend, complete
+//     armed        suspended, the operation lies on its object        complete, request_stop
+//     completed    the completer came before suspend()                suspend (parker only)
+//     cancelling   a canceller owns the wake-up and will take the     withdrawn, let_go
+//                  operation off its object
+//     let_go       one of completer and canceller has made its        let_go
+//                  last touch; the other one readies
+//
+// Transitions, with the party that makes them:
+//
+//     parker      idle -> armed                 suspended; it touches nothing any more
+//     parker      completed -> idle             not suspended, the operation is done
+//     parker      idle|stop -> cancelling|stop  it cancels its own operation, like any canceller
+//     completer   idle -> completed             the parker goes on by itself
+//     completer   armed -> idle                 the completer readies the branch
+//     canceller   armed -> cancelling           under the lock of the scope
+//     canceller   cancelling -> idle            the operation was still on its object: readies
+//     both        cancelling -> let_go -> idle  the completer had taken the operation already: both
+//                                               let go, and who comes second readies
+//
+// Why it is correct. (1) A completer calls complete() once for each operation that it took off an
+// object, and an object gives an operation away once; so there is at most one completer. (2) The
+// stop flag is set by a read-modify-write of the same word, so a parker either sees it in
+// suspend(), or the canceller sees `armed`: one modification order, no fence needed. (3) The frame
+// is freed only after the branch ran again. In the states armed and idle its wake-up is owned by
+// one party; from `cancelling` with a completer under way both must pass through let_go(), which is
+// their last touch, before the branch is readied.
+//
+// Rejected: a word in the frame (a late completer hits freed memory); a lock for each branch (a
+// completer would hold it together with the object's lock); swapping under the object's lock (the
+// wait words of the netpoller have none).
+#pragma once
+
+#include <cstdint>
+
+namespace weft::detail {
+
+/// What suspend() found.
+enum class suspend_outcome : std::uint8_t {
+    suspended, ///< The branch is parked; touch neither it nor its frame.
+    completed, ///< The completer was faster; go on without suspending.
+    stopped,   ///< The scope is stopped; the parker is now the canceller of its own operation.
+};
+
+/// See the essay at the head of this file.
+template <class Layer> class operation_word {
+public:
+    static constexpr std::uint32_t idle = 0;
+    static constexpr std::uint32_t armed = 1;
+    static constexpr std::uint32_t completed = 2;
+    static constexpr std::uint32_t cancelling = 3;
+    static constexpr std::uint32_t let_go_state = 4;
+    static constexpr std::uint32_t state_mask = 7;
+    /// The innermost scope of the branch is stopped.
+    static constexpr std::uint32_t stop_flag = 8;
+    /// It is stopped because its deadline has passed.
+    static constexpr std::uint32_t late_flag = 16;
+    static constexpr std::uint32_t flag_mask = stop_flag | late_flag;
+
+    /// Parker, before it starts an operation: has the scope been stopped?
+    /// Relaxed is enough: a stop that this load misses is found by suspend().
+    bool stop_requested() const noexcept {
+        return (word_.load(std::memory_order_relaxed) & stop_flag) != 0;
+    }
+
+    /// True if the stop came from a deadline. Relaxed: read by the branch after it was readied.
+    bool late() const noexcept { return (word_.load(std::memory_order_relaxed) & late_flag) != 0; }
+
+    /// Parker, after it has published its operation.
+    suspend_outcome suspend() noexcept {
+        std::uint32_t value = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const std::uint32_t flags = value & flag_mask;
+            if ((value & state_mask) == completed) {
+                // Acquire pairs with the release in complete(): the result is visible. Only flags
+                // can change beside us, so a failed exchange is tried again.
+                if (word_.compare_exchange_weak(value, flags, std::memory_order_acquire,
+                                                std::memory_order_relaxed)) {
+                    return suspend_outcome::completed;
+                }
+            } else if ((flags & stop_flag) != 0) {
+                // Acquire and release: the completer that finds `cancelling` must see the frame,
+                // and we go on to touch what it wrote.
+                if (word_.compare_exchange_weak(value, cancelling | flags,
+                                                std::memory_order_acq_rel,
+                                                std::memory_order_relaxed)) {
+                    return suspend_outcome::stopped;
+                }
+            } else {
+                // Release pairs with the acquire in complete() and request_stop(): whoever takes
+                // the wake-up over sees the handle and the operation that we stored before.
+                if (word_.compare_exchange_weak(value, armed | flags, std::memory_order_release,
+                                                std::memory_order_relaxed)) {
+                    return suspend_outcome::suspended;
+                }
+            }
+        }
+    }
+
+    /// Completer, after it took the operation off its object and stored the result in it.
+    /// True: the caller readies the branch. False: touch neither branch nor operation any more.
+    bool complete() noexcept {
+        std::uint32_t value = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const std::uint32_t flags = value & flag_mask;
+            std::uint32_t next = 0;
+            switch (value & state_mask) {
+            case idle: next = completed; break;
+            case armed: next = idle; break;
+            default: return let_go();
+            }
+            // Release: the result, for the parker or for the worker that resumes. Acquire: pairs
+            // with the parker's release in suspend(), since we are about to ready its handle.
+            if (word_.compare_exchange_weak(value, next | flags, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed)) {
+                return next == idle;
+            }
+        }
+    }
+
+    /// Canceller, holding the lock of the branch's innermost scope: sets the stop flag, and the
+    /// late flag if `is_late`. True: the branch was parked and the caller now cancels it: it drops
+    /// the lock, takes the operation off its object, and calls withdrawn() if it was still there,
+    /// let_go() if not. False: the branch sees the flag at its next suspension point.
+    bool request_stop(bool is_late) noexcept {
+        std::uint32_t value = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            if ((value & stop_flag) != 0) { return false; } // The first reason stays.
+            const std::uint32_t flags = stop_flag | (is_late ? late_flag : 0U);
+            const bool parked = (value & state_mask) == armed;
+            const std::uint32_t state = parked ? cancelling : (value & state_mask);
+            // Acquire pairs with suspend(): we read the operation of a parked branch. Release
+            // pairs with let_go() of the completer and with the parker's acquire.
+            if (word_.compare_exchange_weak(value, state | flags, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed)) {
+                return parked;
+            }
+        }
+    }
+
+    /// Canceller that took the operation off its object itself: nobody else knows the branch, it
+    /// readies it (or goes on, if it is the parker). Relaxed: the run queue orders the rest.
+    void withdrawn() noexcept { word_.fetch_and(flag_mask, std::memory_order_relaxed); }
+
+    /// Last touch of completer and canceller where both hold the operation. True: the caller came
+    /// second and readies the branch (or goes on, if it is the parker).
+    bool let_go() noexcept {
+        std::uint32_t value = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const bool second = (value & state_mask) == let_go_state;
+            const std::uint32_t next = second ? idle : let_go_state;
+            // Release publishes what the first one wrote to the operation, acquire takes it over
+            // before the second one readies.
+            if (word_.compare_exchange_weak(value, next | (value & flag_mask),
+                                            std::memory_order_acq_rel,
+                                            std::memory_order_relaxed)) {
+                return second;
+            }
+        }
+    }
+
+    /// The branch itself, running, under the lock of the scope that becomes its innermost one.
+    /// Relaxed: later stops of that scope are ordered by its lock, earlier ones are in `flags`.
+    void adopt_flags(std::uint32_t flags) noexcept {
+        word_.store(flags & flag_mask, std::memory_order_relaxed);
+    }
+
+    /// The flags, for a scope that opens inside this one; under the scope's lock.
+    std::uint32_t flags() const noexcept {
+        return word_.load(std::memory_order_relaxed) & flag_mask;
+    }
+
+private:
+    typename Layer::template atomic<std::uint32_t> word_{idle};
+};
+
+} // namespace weft::detail
