@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+//
+// The sentinel: the one parked worker that watches over the timers of all workers, so that a timer
+// of a busy worker is served by an idle one.
+//
+// One worker holds the role while it sleeps; its sleep ends at the earliest time in any heap. Both
+// the role and the deadline are words that busy workers read:
+//
+//     sentinel      take():      holder := me;  deadline := for ever         (all seq_cst)
+//                   then         read the earliest time of every heap
+//                   watch_until: deadline := that time
+//                   then         sleep (the wake word catches a wake in between)
+//     busy worker   store the new earliest time of its heap, then read the deadline; if the new
+//                   time comes first, wake the holder                        (all seq_cst)
+//
+// Why no timer is missed: store-then-load on both sides, with one order of all of them. If the busy
+// worker's store comes before the sentinel reads that heap, the sentinel sees the time. Otherwise
+// the busy worker's load comes after `deadline := for ever` and finds either that, or a deadline
+// computed without its timer; in both cases its time comes first and it wakes the holder.
+//
+// leave() sets the deadline to `nobody` before the holder to none, then the worker that leaves, if
+// it goes to run something while others are parked, wakes one of them, which takes the role and
+// reads every heap. A busy worker that finds `nobody` relies on that, or on the next worker that
+// parks: whoever parks while nobody holds the role takes it.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::detail {
+
+template <class Layer> class sentinel_role {
+public:
+    static constexpr std::uint32_t none = 0xffffffffU;
+    static constexpr std::int64_t for_ever = INT64_MAX;
+    static constexpr std::int64_t nobody = INT64_MIN;
+
+    /// A worker that is about to sleep. True: it holds the role now, and must read the earliest
+    /// time of every heap next. seq_cst: see the essay.
+    bool take(std::uint32_t index) noexcept {
+        std::uint32_t expected = none;
+        if (!holder_.compare_exchange_strong(expected, index, std::memory_order_seq_cst,
+                                             std::memory_order_relaxed)) {
+            return false;
+        }
+        deadline_.store(for_ever, std::memory_order_seq_cst);
+        return true;
+    }
+
+    /// Holder: it will sleep until this time. seq_cst: see the essay.
+    void watch_until(std::int64_t deadline) noexcept {
+        deadline_.store(deadline, std::memory_order_seq_cst);
+    }
+
+    /// Holder: gives the role up. The order of the two stores lets a new holder overwrite the
+    /// deadline, never the other way round.
+    void leave() noexcept {
+        deadline_.store(nobody, std::memory_order_seq_cst);
+        holder_.store(none, std::memory_order_seq_cst);
+    }
+
+    /// Busy worker, after it stored a new earliest time of its heap: the index of the worker to be
+    /// woken, or none. seq_cst: see the essay.
+    std::uint32_t to_be_woken(std::int64_t earliest) const noexcept {
+        if (earliest >= deadline_.load(std::memory_order_seq_cst)) { return none; }
+        return holder_.load(std::memory_order_seq_cst);
+    }
+
+    /// The holder, as a hint.
+    std::uint32_t holder_hint() const noexcept { return holder_.load(std::memory_order_relaxed); }
+
+private:
+    typename Layer::template atomic<std::uint32_t> holder_{none};
+    typename Layer::template atomic<std::int64_t> deadline_{nobody};
+};
+
+} // namespace weft::detail

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//
+// The word on which one party waits for the end of another: the join of a handle, and the end of a
+// timer that is being fired while its scope closes.
+//
+//     value        meaning                                       changed by
+//     running      not ended, nobody waits                       waiter, owner, finisher
+//     a waiter     not ended, this branch waits (a foreign       finisher, or the waiter's canceller
+//                  thread's waiter carries the tag bit)
+//     abandoned    nobody will ever wait; the finisher cleans up finisher reads it, never changes it
+//     finished     ended; whoever would wait cleans up           final
+//
+// The finisher exchanges the word to `finished` as its last touch of the object unless it found
+// `abandoned`, in which case the object is its own. So exactly one side destroys: the one whose
+// read-modify-write came second. A waiter that is cancelled takes itself out by compare-and-swap;
+// when that fails, the finisher has taken it and will complete it.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::detail {
+
+template <class Layer, class Waiter> class join_word {
+public:
+    /// What finish() found.
+    struct finish_result {
+        Waiter* waiter = nullptr; ///< To be completed by the caller.
+        bool foreign = false;     ///< The waiter is a foreign thread's, not a branch.
+        bool abandoned = false;   ///< The object belongs to the caller, who destroys it.
+    };
+
+    /// Has the other side finished? Acquire pairs with the release in finish(): the result is
+    /// visible when this returns true.
+    bool finished() const noexcept {
+        return word_.load(std::memory_order_acquire) == finished_value;
+    }
+
+    /// Waiter: publishes itself. False: finished meanwhile. Release pairs with the acquire in
+    /// finish(), which hands the waiter's contents to the finisher; acquire on failure makes the
+    /// result visible.
+    bool publish(Waiter* waiter, bool foreign = false) noexcept {
+        std::uintptr_t expected = running_value;
+        return word_.compare_exchange_strong(expected, encode(waiter, foreign),
+                                             std::memory_order_release, std::memory_order_acquire);
+    }
+
+    /// Waiter's canceller: takes the waiter out again. False: the finisher has it. Acquire on
+    /// failure is not needed, since the canceller then passes through operation_word::let_go().
+    bool withdraw(Waiter* waiter, bool foreign = false) noexcept {
+        std::uintptr_t expected = encode(waiter, foreign);
+        return word_.compare_exchange_strong(expected, running_value, std::memory_order_relaxed,
+                                             std::memory_order_relaxed);
+    }
+
+    /// Owner: nobody will wait. True: the finisher will destroy the object. False: it has finished,
+    /// the caller destroys it; acquire pairs with the release in finish().
+    bool abandon() noexcept {
+        std::uintptr_t expected = running_value;
+        return word_.compare_exchange_strong(expected, abandoned_value, std::memory_order_release,
+                                             std::memory_order_acquire);
+    }
+
+    /// Finisher: its last touch of the object unless the result says `abandoned`. Release publishes
+    /// the result, acquire takes over a waiter's contents or what the owner did before it left.
+    finish_result finish() noexcept {
+        const std::uintptr_t found = word_.exchange(finished_value, std::memory_order_acq_rel);
+        if (found == running_value) { return {}; }
+        if (found == abandoned_value) { return {.abandoned = true}; }
+        return {.waiter = reinterpret_cast<Waiter*>(found & ~foreign_tag),
+                .foreign = (found & foreign_tag) != 0};
+    }
+
+    /// Owner, before the object is used again. Relaxed: nobody else knows it yet.
+    void reset() noexcept { word_.store(running_value, std::memory_order_relaxed); }
+
+private:
+    static constexpr std::uintptr_t running_value = 0;
+    static constexpr std::uintptr_t foreign_tag = 1;
+    static constexpr std::uintptr_t abandoned_value = 2;
+    static constexpr std::uintptr_t finished_value = 4;
+
+    static std::uintptr_t encode(Waiter* waiter, bool foreign) noexcept {
+        return reinterpret_cast<std::uintptr_t>(waiter) | (foreign ? foreign_tag : 0U);
+    }
+
+    typename Layer::template atomic<std::uintptr_t> word_{running_value};
+};
+
+} // namespace weft::detail
