@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: subproject_test.sh CHECKOUT
+#
+# Builds and runs test/consume/ in a copy, with weft as its subproject, and checks that weft keeps
+# its tests, examples and benchmarks to itself there. Reports as docs/testing.md says.
+set -u
+checkout=$1
+passed=0
+failed=0
+
+# check NAME COMMAND...: one test case. Prints what the command printed if it fails.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$directory/output" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        cat "$directory/output"
+    fi
+}
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+cp -r "$checkout/test/consume" "$directory/project"
+mkdir "$directory/project/subprojects"
+ln -s "$checkout" "$directory/project/subprojects/weft"
+cd "$directory/project" || exit 1
+
+targets_of_weft_are_the_library() {
+    meson introspect --targets build |
+        python3 -c '
+import json, sys
+names = {target["name"] for target in json.load(sys.stdin)}
+print(names)
+sys.exit(names != {"weft", "consume"})'
+}
+
+program_tells_the_version() {
+    ./build/consume | tee /dev/stderr | grep -qE '^built with weft [0-9]+\.[0-9]+\.[0-9]+$'
+}
+
+check "a project configures with weft as a subproject" meson setup build
+check "only the library of weft is built in it" targets_of_weft_are_the_library
+check "it builds without a warning in the headers of weft" ninja -C build -j 2
+check "its program runs" program_tells_the_version
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
