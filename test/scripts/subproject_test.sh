@@ -3,7 +3,7 @@
 # usage: subproject_test.sh CHECKOUT
 #
 # Builds and runs test/consume/ in a copy, with weft as its subproject, and checks that weft keeps
-# its tests, examples and benchmarks to itself there. Reports as docs/testing.md says.
+# its tests, examples and benchmarks to itself there; then does the same with weft installed. Reports as docs/testing.md says.
 set -u
 checkout=$1
 passed=0
@@ -42,10 +42,26 @@ program_tells_the_version() {
     ./build/consume | tee /dev/stderr | grep -qE '^built with weft [0-9]+\.[0-9]+\.[0-9]+$'
 }
 
+# The other way to use weft: installed, and found through pkg-config.
+install_weft() {
+    meson setup "$directory/installed-build" "$checkout" --prefix "$directory/installed" \
+        --libdir lib -Dtests=disabled -Dexamples=disabled -Dbenchmarks=disabled &&
+        meson install -C "$directory/installed-build"
+}
+
+installed_weft_is_found() {
+    export PKG_CONFIG_PATH=$directory/installed/lib/pkgconfig
+    # shellcheck disable=SC2046,SC2086 # one word for each flag
+    ${CXX:-c++} -std=c++20 main.cpp $(pkg-config --cflags --libs weft) -o "$directory/linked" &&
+        "$directory/linked"
+}
+
 check "a project configures with weft as a subproject" meson setup build
 check "only the library of weft is built in it" targets_of_weft_are_the_library
 check "it builds without a warning in the headers of weft" ninja -C build -j 2
 check "its program runs" program_tells_the_version
+check "weft can be installed" install_weft
+check "a program is linked to the installed weft" installed_weft_is_found
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
