@@ -133,6 +133,7 @@ weft_missing_for() {
             weft_have python3 || echo python3
             weft_have redis-benchmark || echo redis-tools
             ;;
+        bench) weft_have python3 || echo python3 ;;
         *) weft_die "weft_ensure_packages: unknown purpose '$1'" ;;
     esac
 }
@@ -152,7 +153,7 @@ weft_as_root() {
     fi
 }
 
-# weft_ensure_packages PURPOSE...: PURPOSE is build, test, sanitize or demo. Does nothing where
+# weft_ensure_packages PURPOSE...: PURPOSE is build, test, sanitize, demo or bench. Does nothing where
 # everything is there. Installs what is missing on Debian 12 and 13, and says what; elsewhere it
 # names what is missing, by its Debian package, and ends the script.
 weft_ensure_packages() {
