@@ -2,6 +2,8 @@
 
 #include "explorer.hpp"
 
+#include <weft/detail/base/assert.hpp>
+
 #include <ucontext.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::model {
@@ -26,9 +29,6 @@ constexpr unsigned stutter_limit = 128;
 constexpr unsigned stale_repeats = 2;
 constexpr unsigned watch_limit = 16;
 constexpr int no_snapshot = -1;
-
-// Thrown in the body's own context (never in a fiber) to leave a failed execution.
-struct execution_failed {};
 
 struct snapshot {
     std::array<std::uint32_t, max_threads> clock;
@@ -107,12 +107,12 @@ struct event {
 
 const char* order_name(memory_order order) {
     switch (order) {
-        case memory_order::relaxed: return "relaxed";
-        case memory_order::consume: return "consume";
-        case memory_order::acquire: return "acquire";
-        case memory_order::release: return "release";
-        case memory_order::acq_rel: return "acq_rel";
-        case memory_order::seq_cst: return "seq_cst";
+    case memory_order::relaxed: return "relaxed";
+    case memory_order::consume: return "consume";
+    case memory_order::acquire: return "acquire";
+    case memory_order::release: return "release";
+    case memory_order::acq_rel: return "acq_rel";
+    case memory_order::seq_cst: return "seq_cst";
     }
     return "?";
 }
@@ -166,6 +166,7 @@ public:
     void note(const char* text, std::uint64_t value);
     unsigned choose(unsigned count) { return passive() ? 0 : decide(count); }
     void may_sleep(bool allowed) { threads_[current_].may_sleep = allowed; }
+    // Leaves the execution for good; no destructor of the model runs.
     [[noreturn]] void fail(std::string text);
 
     std::string tape_text() const;
@@ -181,8 +182,8 @@ public:
     std::vector<decision> tape;
 
 private:
-    // Outside an execution, and while a failed one unwinds, operations act on the newest value.
-    bool passive() const { return !running_ || failed_; }
+    // Outside an execution operations act on the newest value.
+    bool passive() const { return !running_; }
     unsigned decide(unsigned count);
     void point();
     bool can_run(unsigned index);
@@ -191,6 +192,8 @@ private:
     void switch_to(unsigned index);
     void give_up_processor();
     void finish_thread();
+    void prepare_fiber(unsigned index);
+    static void run_body(void* function);
     static void fiber_entry();
     void tick() { ++threads_[current_].clock[current_]; }
     location& access(unsigned id, const std::source_location& where);
@@ -208,6 +211,7 @@ private:
 
     std::array<thread, max_threads> threads_;
     std::array<fiber, max_threads> fibers_;
+    ucontext_t main_context_{};
     std::array<location, max_locations> locations_;
     unsigned location_count_ = 0;
     std::vector<snapshot> snapshots_;
@@ -247,7 +251,6 @@ bool engine::run(body_function body) {
     events_.clear();
     for (thread& each : threads_) each = thread{};
     threads_[0].clock[0] = 1;
-    threads_[0].name = "body";
     if (random) {
         tape.clear();
         random_state_ = seed;
@@ -255,10 +258,10 @@ bool engine::run(body_function body) {
         stale_shift_ = static_cast<unsigned>(next_random() % 3);
     }
     running_ = true;
-    try {
-        body();
-    } catch (const execution_failed&) {
-    }
+    threads_[0].function = {&run_body, &body, "body"};
+    prepare_fiber(0);
+    fibers_[0].at_rest = false;
+    swapcontext(&main_context_, &fibers_[0].context);
     running_ = false;
     total_steps += steps_;
     for (auto& [memory, alignment] : allocations_) {
@@ -298,17 +301,30 @@ void engine::fail(std::string text) {
         std::fprintf(stderr, "model: %s, outside of an execution\n", text.c_str());
         std::exit(2);
     }
-    if (!failed_) {
-        failed_ = true;
-        violation = std::move(text);
-        record("VIOLATION", -1, "", 0, -1, std::source_location());
-    }
-    if (current_ == 0) throw execution_failed();
-    switch_to(0);
+    failed_ = true;
+    record("VIOLATION", -1, "", 0, -1, std::source_location());
+    violation = std::move(text);
+    // The fibers are left as they stand, and are made anew for the next execution.
+    setcontext(&main_context_);
     std::abort();
 }
 
 // ---- threads
+
+void engine::run_body(void* function) {
+    (*static_cast<body_function*>(function))();
+}
+
+void engine::prepare_fiber(unsigned index) {
+    fiber& its = fibers_[index];
+    if (its.at_rest) return;
+    if (!its.stack) its.stack.reset(new std::byte[stack_size]);
+    getcontext(&its.context);
+    its.context.uc_stack.ss_sp = its.stack.get();
+    its.context.uc_stack.ss_size = stack_size;
+    its.context.uc_link = nullptr;
+    makecontext(&its.context, &fiber_entry, 0);
+}
 
 bool engine::watch_changed(const thread& of) const {
     for (unsigned i = 0; i < of.watched_count; ++i) {
@@ -322,12 +338,12 @@ bool engine::watch_changed(const thread& of) const {
 bool engine::can_run(unsigned index) {
     thread& candidate = threads_[index];
     switch (candidate.state) {
-        case thread_state::ready: return true;
-        case thread_state::spinning: return candidate.released || watch_changed(candidate);
-        case thread_state::waiting:
-            if (candidate.in_futex) return candidate.woken || candidate.released;
-            return candidate.ready(candidate.ready_context);
-        default: return false;
+    case thread_state::ready: return true;
+    case thread_state::spinning: return candidate.released || watch_changed(candidate);
+    case thread_state::waiting:
+        if (candidate.in_futex) return candidate.woken || candidate.released;
+        return candidate.ready(candidate.ready_context);
+    default: return false;
     }
 }
 
@@ -361,7 +377,8 @@ unsigned engine::nobody_can_run() {
         if (each.state == thread_state::finished) continue;
         all_finished = false;
         if (!each.may_sleep) all_may_sleep = false;
-        const bool may_go_on = each.state == thread_state::spinning || (each.in_futex && each.timed);
+        const bool may_go_on =
+            each.state == thread_state::spinning || (each.in_futex && each.timed);
         if (may_go_on && spinner == 0) spinner = i;
     }
     if (all_finished) return 0;
@@ -416,22 +433,22 @@ void engine::fiber_entry() {
         const auto& function = self.threads_[self.current_].function;
         try {
             function.run(function.context);
-        } catch (...) {
-            self.fail("an exception left a thread");
-        }
+        } catch (...) { self.fail("an exception left a thread"); }
         self.finish_thread();
     }
 }
 
 void engine::finish_thread() {
+    fiber& own = fibers_[current_];
+    if (current_ == 0) {
+        own.at_rest = true;
+        swapcontext(&own.context, &main_context_);
+        return;
+    }
     threads_[current_].state = thread_state::finished;
     const unsigned next = pick(false);
-    fibers_[current_].at_rest = true;
-    if (next == current_) std::abort();
-    const unsigned from = current_;
-    current_ = next;
-    if (next != 0) fibers_[next].at_rest = false;
-    swapcontext(&fibers_[from].context, &fibers_[next].context);
+    own.at_rest = true;
+    switch_to(next);
 }
 
 void engine::run_threads(const weft::model::detail::thread_function* functions, unsigned count) {
@@ -450,18 +467,10 @@ void engine::run_threads(const weft::model::detail::thread_function* functions, 
         each.clock = body.clock;
         each.clock[i] = std::max(stamp, body.clock[i]) + 1;
         each.view = body.view;
-        fiber& its = fibers_[i];
-        if (its.at_rest) continue;
-        if (!its.stack) its.stack.reset(new std::byte[stack_size]);
-        getcontext(&its.context);
-        its.context.uc_stack.ss_sp = its.stack.get();
-        its.context.uc_stack.ss_size = stack_size;
-        its.context.uc_link = nullptr;
-        makecontext(&its.context, &fiber_entry, 0);
+        prepare_fiber(i);
     }
     ++body.clock[0];
     switch_to(pick(false));
-    if (failed_) throw execution_failed();
     for (unsigned i = 1; i <= count; ++i) {
         for (unsigned k = 0; k < max_threads; ++k) {
             body.clock[k] = std::max(body.clock[k], threads_[i].clock[k]);
@@ -538,7 +547,8 @@ void engine::futex_wake(unsigned id, unsigned count) {
             thread& each = threads_[i];
             const bool sleeps = each.state == thread_state::waiting && each.in_futex &&
                                 !each.woken && each.futex_location == id;
-            if (sleeps && (first == nullptr || each.futex_order < first->futex_order)) first = &each;
+            if (sleeps && (first == nullptr || each.futex_order < first->futex_order))
+                first = &each;
         }
         if (first == nullptr) return;
         first->woken = true;
@@ -657,7 +667,8 @@ std::uint64_t engine::load(unsigned id, memory_order order, const std::source_lo
     const unsigned last = static_cast<unsigned>(place.history.size() - 1);
     unsigned low = self.view[id];
     if (ordered) low = std::max<unsigned>(low, place.ordered);
-    if (low < last && place.last_read[current_] == low && place.repeats[current_] >= stale_repeats) {
+    if (low < last && place.last_read[current_] == low &&
+        place.repeats[current_] >= stale_repeats) {
         ++low;
     }
     unsigned index = last;
@@ -944,6 +955,7 @@ struct arguments {
     std::uint64_t random = UINT64_MAX;
     const char* replay_seed = nullptr;
     const char* replay_tape = nullptr;
+    bool stop = false;
 };
 
 bool parse(int argc, char** argv, arguments& parsed) {
@@ -961,6 +973,8 @@ bool parse(int argc, char** argv, arguments& parsed) {
             parsed.replay_seed = value;
         } else if (name == "--replay-tape") {
             parsed.replay_tape = value;
+        } else if (name == "--stop-at-violation") {
+            parsed.stop = std::string(value) == "yes";
         } else {
             return false;
         }
@@ -992,7 +1006,7 @@ int run_one(const scenario& one, const char* subject, const arguments& given) {
     const auto start = std::chrono::steady_clock::now();
     const explore_result all = explore(one.body, one.options);
     if (all.violated) {
-        std::printf("%s: %s: violation after %" PRIu64 " executions\n", subject, one.name,
+        std::printf("%s: %s: FAILED, violation after %" PRIu64 " executions\n", subject, one.name,
                     all.executions);
         return 1;
     }
@@ -1001,16 +1015,16 @@ int run_one(const scenario& one, const char* subject, const arguments& given) {
     options.spurious_failures = std::max(options.spurious_failures, 1u);
     const explore_result some = explore_random(one.body, count, given.seed, options);
     if (some.violated) {
-        std::printf("%s: %s: violation after %" PRIu64 " random executions\n", subject, one.name,
-                    some.executions);
+        std::printf("%s: %s: FAILED, violation after %" PRIu64 " random executions\n", subject,
+                    one.name, some.executions);
         return 1;
     }
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::printf("%s: %s: %" PRIu64 " executions at %u preemptions (%s), %" PRIu64
+    std::printf("%s: %s: %s, %" PRIu64 " executions at %u preemptions (%s), %" PRIu64
                 " random (seed %" PRIu64 "), %" PRIu64 " steps, %.2f s\n",
-                subject, one.name, all.executions, one.options.preemptions,
-                all.exhausted ? "exhaustive" : "NOT FINISHED", some.executions, given.seed,
-                all.steps + some.steps, elapsed.count());
+                subject, one.name, all.exhausted ? "ok" : "FAILED", all.executions,
+                one.options.preemptions, all.exhausted ? "exhaustive" : "not finished",
+                some.executions, given.seed, all.steps + some.steps, elapsed.count());
     return all.exhausted ? 0 : 2;
 }
 
@@ -1023,7 +1037,7 @@ int run_scenarios(int argc, char** argv, const char* subject, const scenario* sc
     if (!parse(argc, argv, given)) {
         std::fprintf(stderr,
                      "usage: %s [--only NAME [--replay-seed N | --replay-tape TAPE]] [--seed N] "
-                     "[--random N]\n",
+                     "[--random N] [--stop-at-violation yes]\n",
                      argv[0]);
         return 2;
     }
@@ -1038,15 +1052,24 @@ int run_scenarios(int argc, char** argv, const char* subject, const scenario* sc
         const int outcome = run_one(one, subject, given);
         ++(outcome == 0 ? passed : failed);
         if (outcome != 0 && worst != 1) worst = outcome;
+        if (outcome == 1 && given.stop) break;
     }
     std::printf("%u passed, %u failed\n", passed, failed);
     return passed + failed == 0 ? 2 : worst;
 }
 
-void fail(const char* text) { the_engine().fail(text); }
-void note(const char* text, std::uint64_t value) { the_engine().note(text, value); }
-unsigned choose(unsigned count) { return the_engine().choose(count); }
-void may_sleep_for_ever(bool allowed) { the_engine().may_sleep(allowed); }
+void fail(const char* text) {
+    the_engine().fail(text);
+}
+void note(const char* text, std::uint64_t value) {
+    the_engine().note(text, value);
+}
+unsigned choose(unsigned count) {
+    return the_engine().choose(count);
+}
+void may_sleep_for_ever(bool allowed) {
+    the_engine().may_sleep(allowed);
+}
 
 namespace detail {
 
@@ -1055,9 +1078,15 @@ unsigned create_location(std::uint64_t initial) {
     the_engine().create(initial, id);
     return id;
 }
-void destroy_location(unsigned location) { the_engine().destroy(location); }
-void name_location(unsigned location, const char* name) { the_engine().set_name(location, name); }
-std::uint64_t newest(unsigned location) { return the_engine().newest(location); }
+void destroy_location(unsigned location) {
+    the_engine().destroy(location);
+}
+void name_location(unsigned location, const char* name) {
+    the_engine().set_name(location, name);
+}
+std::uint64_t newest(unsigned location) {
+    return the_engine().newest(location);
+}
 std::uint64_t load(unsigned location, memory_order order, const std::source_location& where) {
     return the_engine().load(location, order, where);
 }
@@ -1075,21 +1104,27 @@ void rmw_commit(unsigned location, std::uint64_t value, memory_order order, cons
 void rmw_fail(unsigned location, memory_order order, const std::source_location& where) {
     the_engine().rmw_fail(location, order, where);
 }
-bool fails_spuriously() { return the_engine().fails_spuriously(); }
+bool fails_spuriously() {
+    return the_engine().fails_spuriously();
+}
 void plain_read(access_history& history, const char* what) {
     the_engine().plain_read(history, what);
 }
 void plain_write(access_history& history, const char* what) {
     the_engine().plain_write(history, what);
 }
-void pause() { the_engine().pause(); }
+void pause() {
+    the_engine().pause();
+}
 void block(bool (*ready)(void*), void* context, const char* why) {
     the_engine().block(ready, context, why);
 }
 void futex_wait(unsigned location, std::uint64_t expected, bool timed) {
     the_engine().futex_wait(location, expected, timed);
 }
-void futex_wake(unsigned location, unsigned count) { the_engine().futex_wake(location, count); }
+void futex_wake(unsigned location, unsigned count) {
+    the_engine().futex_wake(location, count);
+}
 void run_threads(const thread_function* functions, unsigned count) {
     the_engine().run_threads(functions, count);
 }
@@ -1100,3 +1135,17 @@ void* allocate(std::size_t size, std::size_t alignment) {
 }  // namespace detail
 
 }  // namespace weft::model
+
+// What weft's own checks call: in a model they are violations.
+namespace weft::detail {
+
+void fatal(std::string_view message) noexcept {
+    model::the_engine().fail(std::string(message));
+}
+
+void assertion_failed(const char* condition, std::source_location where) noexcept {
+    model::the_engine().fail(std::string("assertion failed: ") + condition + ", line " +
+                             std::to_string(where.line()));
+}
+
+}  // namespace weft::detail

@@ -29,8 +29,8 @@
 //    themselves, on both sides.
 //  - Vector clocks: plain data lives in `model_layer::var`; two accesses of it that are not ordered
 //    by happens-before, one of them a write, are a violation (data race). Using an atomic whose
-//    construction does not happen before, or destroying one while an access of another thread is not
-//    ordered before that, is a violation as well: that is how a touch after free is found.
+//    construction does not happen before, or destroying one while an access of another thread is
+//    not ordered before that, is a violation as well: that is how a touch after free is found.
 //
 // Ends of the search: a thread may read the same stale value at most twice in a row, and what it
 // reads after `pause()` is the newest value of what it has read before. `pause()` blocks the thread
@@ -42,12 +42,12 @@
 // Known limits. A load is never moved behind a later store of its own thread (load buffering is
 // not seen), and stores enter the modification order in the order of execution (the "2+2W" result
 // is not seen). So the model cannot tell that the release of a compare-and-swap which only protects
-// *earlier loads* is needed (a thief that reads a slot, then moves the head): such orders are kept by
-// review and a comment beside them. A failed compare-and-swap reads the newest value, as machines do.
-// A bounded spin should be explored with a limit of zero as well, since `pause()` waits.
+// *earlier loads* is needed (a thief that reads a slot, then moves the head): such orders are kept
+// by review and a comment beside them. A failed compare-and-swap reads the newest value, as
+// machines do. A bounded spin should be explored with a limit of zero as well, since `pause()`
+// waits.
 
 #include <array>
-#include <bit>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -255,7 +255,7 @@ public:
 
     atomic() : atomic(T{}) {}
     atomic(T value) : location_(detail::create_location(encode(value))) {}
-    ~atomic() noexcept(false) { detail::destroy_location(location_); }
+    ~atomic() { detail::destroy_location(location_); }
     atomic(const atomic&) = delete;
     atomic& operator=(const atomic&) = delete;
 
@@ -286,29 +286,24 @@ public:
                                where_type where = where_type::current()) {
         return compare_exchange(expected, desired, order, failure_of(order), true, where);
     }
-    T fetch_add(T operand, std::memory_order order, where_type where = where_type::current())
-        requires std::is_integral_v<T>
-    {
+    T fetch_add(T operand, std::memory_order order,
+                where_type where = where_type::current()) requires std::is_integral_v<T> {
         return modify("add", order, where, [&](T old) { return static_cast<T>(old + operand); });
     }
-    T fetch_sub(T operand, std::memory_order order, where_type where = where_type::current())
-        requires std::is_integral_v<T>
-    {
+    T fetch_sub(T operand, std::memory_order order,
+                where_type where = where_type::current()) requires std::is_integral_v<T> {
         return modify("sub", order, where, [&](T old) { return static_cast<T>(old - operand); });
     }
-    T fetch_or(T operand, std::memory_order order, where_type where = where_type::current())
-        requires std::is_integral_v<T>
-    {
+    T fetch_or(T operand, std::memory_order order,
+               where_type where = where_type::current()) requires std::is_integral_v<T> {
         return modify("or", order, where, [&](T old) { return static_cast<T>(old | operand); });
     }
-    T fetch_and(T operand, std::memory_order order, where_type where = where_type::current())
-        requires std::is_integral_v<T>
-    {
+    T fetch_and(T operand, std::memory_order order,
+                where_type where = where_type::current()) requires std::is_integral_v<T> {
         return modify("and", order, where, [&](T old) { return static_cast<T>(old & operand); });
     }
-    T fetch_xor(T operand, std::memory_order order, where_type where = where_type::current())
-        requires std::is_integral_v<T>
-    {
+    T fetch_xor(T operand, std::memory_order order,
+                where_type where = where_type::current()) requires std::is_integral_v<T> {
         return modify("xor", order, where, [&](T old) { return static_cast<T>(old ^ operand); });
     }
 
@@ -361,7 +356,7 @@ class var {
 public:
     var() = default;
     var(T value) : value_(std::move(value)) {}
-    ~var() noexcept(false) {
+    ~var() {
         detail::plain_write(history_, "variable");
         history_.alive = false;
     }

@@ -23,7 +23,9 @@ namespace {
 // The results of all executions of the body that runs now.
 std::set<std::string> seen;
 
-void saw(int first, int second) { seen.insert(std::to_string(first) + std::to_string(second)); }
+void saw(int first, int second) {
+    seen.insert(std::to_string(first) + std::to_string(second));
+}
 void saw(int a, int b, int c, int d) {
     seen.insert(std::to_string(a) + std::to_string(b) + std::to_string(c) + std::to_string(d));
 }
@@ -383,8 +385,9 @@ TEST_CASE("an object that is published without release is not constructed for it
 }
 
 TEST_CASE("the model's own choices are explored, weak exchanges fail when that is asked for") {
-    CHECK(search([] { saw(static_cast<int>(model::choose(3)), static_cast<int>(model::choose(2))); })
-              .executions == 6);
+    CHECK(search([] {
+              saw(static_cast<int>(model::choose(3)), static_cast<int>(model::choose(2)));
+          }).executions == 6);
     CHECK(seen.size() == 6);
     seen.clear();
     const auto weak = [] {

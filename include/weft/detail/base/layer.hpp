@@ -60,7 +60,9 @@ struct std_layer {
     }
 
     /// Gives the processor to another thread of the system that can run. sched_yield cannot fail.
-    static void yield_thread() noexcept { ::sched_yield(); }
+    static void yield_thread() noexcept {
+        ::sched_yield();
+    }
 };
 
 /// The layer of this build.
