@@ -351,17 +351,28 @@ private:
     unsigned location_;
 };
 
+/// Stands for a plain variable: every read and every assignment is checked for data races. Not a
+/// scheduling point.
 template <class T>
 class var {
 public:
     var() = default;
     var(T value) : value_(std::move(value)) {}
+    var(const var& other) : value_(other.get()) {}
     ~var() {
         detail::plain_write(history_, "variable");
         history_.alive = false;
     }
-    var(const var&) = delete;
-    var& operator=(const var&) = delete;
+    var& operator=(T value) {
+        set(std::move(value));
+        return *this;
+    }
+    var& operator=(const var& other) {
+        set(other.get());
+        return *this;
+    }
+    operator T() const { return get(); }
+    T operator->() const requires std::is_pointer_v<T> { return get(); }
 
     T get() const {
         detail::plain_read(history_, "variable");

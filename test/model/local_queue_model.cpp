@@ -14,23 +14,8 @@ using order = std::memory_order;
 
 namespace {
 
-struct node;
-
-// A plain link whose use is checked for races.
-class next_link {
-public:
-    next_link& operator=(node* target) {
-        target_.set(target);
-        return *this;
-    }
-    operator node*() const { return target_.get(); }
-
-private:
-    layer::var<node*> target_;
-};
-
 struct node {
-    next_link next;
+    layer::var<node*> next;
     // Written by whoever puts the node in and by whoever takes it out.
     layer::var<int> content;
     int number = 0;

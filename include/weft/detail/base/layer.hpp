@@ -13,13 +13,13 @@
 //                               "nothing to do here until another thread has written something"
 //   Layer::yield_thread()       for a spin loop that has lasted: lets another thread run, since
 //                               the one that is waited for may not be running
-//   Layer::template var<T>      a plain variable, get() and set(), that the protocol itself keeps
-//                               from being used by two threads at once; a model checks that it does
+//   Layer::template var<T>      a plain variable that the protocol itself keeps from being used by
+//                               two threads at once: T, and in a model a stand-in that is read,
+//                               assigned and dereferenced like T and checks that it is so kept
 
 #include <sched.h>
 
 #include <atomic>
-#include <utility>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -27,28 +27,12 @@
 
 namespace weft::detail {
 
-/// A plain variable of a protocol: see Layer::var above.
-template <class T>
-class plain_var {
-public:
-    constexpr plain_var() = default;
-    constexpr plain_var(T value) : value_(std::move(value)) {}
-    plain_var(const plain_var&) = delete;
-    plain_var& operator=(const plain_var&) = delete;
-
-    T get() const { return value_; }
-    void set(T value) { value_ = std::move(value); }
-
-private:
-    T value_{};
-};
-
 /// The layer of production builds.
 struct std_layer {
     template <class T>
     using atomic = std::atomic<T>;
     template <class T>
-    using var = plain_var<T>;
+    using var = T;
 
     /// Tells the processor that this thread spins.
     static void pause() noexcept {
