@@ -4,6 +4,7 @@
 // each worker (io_uring), and one epoll set that all workers share, where io_uring is refused.
 #pragma once
 
+#include <weft/detail/base/clock.hpp>
 #include <weft/detail/task/branch.hpp>
 
 #include <cstdint>
@@ -18,18 +19,25 @@ class poll_descriptor;
 /// The two waits that a descriptor has.
 enum class direction : unsigned char { read = 0, write = 1 };
 
-/// A point on CLOCK_MONOTONIC in nanoseconds; `no_deadline` waits for ever.
-using monotonic_time = std::int64_t;
-inline constexpr monotonic_time no_deadline = INT64_MAX;
+/// How a step of the start-up ended.
+struct start_result {
+    int error = 0;          ///< An errno, or 0.
+    const char* step = "";  ///< The step that failed, as the log line names it.
+};
 
 /// The part of the netpoller that belongs to one worker.
 class poller {
 public:
     virtual ~poller() = default;
 
-    /// Owner, once, on the thread that will use it: io_uring enables the ring here.
-    /// Returns 0 or an errno.
-    virtual int enable_on_this_thread() noexcept = 0;
+    /// Owner, once, on the thread that will use it, before any task runs: io_uring enables the ring
+    /// and makes one no-op round trip. The runtime waits for all workers; if one of them fails, it
+    /// makes the other backend for all of them and calls this again there.
+    virtual start_result enable_on_this_thread() noexcept = 0;
+
+    /// Owner, when the runtime ends and every frame is destroyed: cancels what is in flight and
+    /// reaps until nothing is, for a bounded time. Readies nothing.
+    virtual void shut_down() noexcept = 0;
 
     /// Owner: submits what is prepared and reaps what is ready, without waiting, at most a bounded
     /// slice. Branches to be readied are appended to `readied` in the order of their completions;
@@ -62,8 +70,12 @@ class netpoller {
 public:
     virtual ~netpoller() = default;
 
-    virtual std::string_view name() const noexcept = 0; ///< "io_uring" or "epoll"
+    virtual std::string_view name() const noexcept = 0;  ///< "io_uring" or "epoll"
     virtual poller& worker_poller(unsigned index) noexcept = 0;
+
+    /// Must one parked worker wait in its poller even though nothing is in flight there? epoll: as
+    /// soon as a descriptor is registered. io_uring: no.
+    virtual bool needs_watcher() const noexcept = 0;
 };
 
 enum class backend_choice : unsigned char { automatic, io_uring, epoll };
@@ -75,4 +87,4 @@ enum class backend_choice : unsigned char { automatic, io_uring, epoll };
 std::unique_ptr<netpoller> make_netpoller(backend_choice choice, unsigned workers,
                                           const std::function<void(std::string_view)>& log);
 
-} // namespace weft::detail
+}  // namespace weft::detail

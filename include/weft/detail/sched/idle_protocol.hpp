@@ -47,14 +47,16 @@
 namespace weft::detail {
 
 /// Link of a worker in the list of parked workers. Guarded by the protocol's lock.
-template <class Worker> struct parked_link {
+template <class Worker>
+struct parked_link {
     Worker* next = nullptr;
     Worker* previous = nullptr;
     bool listed = false;
 };
 
 /// See the essay above. Worker has a member `parked_link<Worker> parked`.
-template <class Layer, class Worker> class idle_protocol {
+template <class Layer, class Worker>
+class idle_protocol {
 public:
     explicit idle_protocol(std::uint32_t processors) noexcept : processors_(processors) {}
 
@@ -62,7 +64,9 @@ public:
     /// The increment is seq_cst, since publishers that see it rely on this worker's later R.
     bool begin_search() noexcept {
         const std::uint32_t counts = counts_.load(std::memory_order_relaxed);
-        if (2 * searching(counts) >= processors_ - parked_count(counts)) { return false; }
+        if (2 * searching(counts) >= processors_ - parked_count(counts)) {
+            return false;
+        }
         counts_.fetch_add(one_searching, std::memory_order_seq_cst);
         return true;
     }
@@ -78,7 +82,9 @@ public:
     /// unless somebody searches or nobody is parked. The caller wakes it. `last_choice` is taken
     /// only if no other is parked (the sentinel). The first load is the one after W.
     [[nodiscard]] Worker* wake_one(Worker* last_choice) noexcept {
-        if (!wake_wanted()) { return nullptr; }
+        if (!wake_wanted()) {
+            return nullptr;
+        }
         lock_.lock();
         Worker* chosen = nullptr;
         // Again under the lock, so that of two publishers one wakes and the other sees a searcher.
@@ -113,7 +119,9 @@ public:
         worker.parked.listed = true;
         worker.parked.previous = nullptr;
         worker.parked.next = first_;
-        if (first_ != nullptr) { first_->parked.previous = &worker; }
+        if (first_ != nullptr) {
+            first_->parked.previous = &worker;
+        }
         first_ = &worker;
         counts_.fetch_add(one_parked - (was_searching ? one_searching : 0U),
                           std::memory_order_seq_cst);
@@ -159,7 +167,9 @@ private:
     void remove(Worker& worker) noexcept {
         auto& link = worker.parked;
         (link.previous != nullptr ? link.previous->parked.next : first_) = link.next;
-        if (link.next != nullptr) { link.next->parked.previous = link.previous; }
+        if (link.next != nullptr) {
+            link.next->parked.previous = link.previous;
+        }
         link = {};
     }
 
@@ -169,4 +179,4 @@ private:
     Worker* first_ = nullptr;
 };
 
-} // namespace weft::detail
+}  // namespace weft::detail

@@ -13,8 +13,8 @@
 // exchanges the word to `notified`. Only the waker that finds the owner asleep pays for a system
 // call. The owner looks at every reason after finish() and before prepare(). If the waker's
 // exchange comes before the owner's prepare(), prepare() fails and the owner looks again; if it
-// comes after, the waker sees the kind of sleep and ends it. `notified` is sticky, so a wake between
-// two sleeps costs at most one needless turn.
+// comes after, the waker sees the kind of sleep and ends it. `notified` is sticky, so a wake
+// between two sleeps costs at most one needless turn.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ namespace weft::detail {
 
 enum class sleep_kind : std::uint32_t { awake = 0, in_futex = 1, in_poller = 2, notified = 3 };
 
-template <class Layer> class park_word {
+template <class Layer>
+class park_word {
 public:
     /// Owner: about to sleep. False: it was notified; the notification is consumed, look again.
     /// Release is not needed for the waker; acquire pairs with wake(): the reason is visible.
@@ -59,4 +60,4 @@ private:
     typename Layer::template atomic<std::uint32_t> word_{0};
 };
 
-} // namespace weft::detail
+}  // namespace weft::detail

@@ -28,7 +28,8 @@
 
 namespace weft::detail {
 
-template <class Layer> class sentinel_role {
+template <class Layer>
+class sentinel_role {
 public:
     static constexpr std::uint32_t none = 0xffffffffU;
     static constexpr std::int64_t for_ever = INT64_MAX;
@@ -61,7 +62,9 @@ public:
     /// Busy worker, after it stored a new earliest time of its heap: the index of the worker to be
     /// woken, or none. seq_cst: see the essay.
     std::uint32_t to_be_woken(std::int64_t earliest) const noexcept {
-        if (earliest >= deadline_.load(std::memory_order_seq_cst)) { return none; }
+        if (earliest >= deadline_.load(std::memory_order_seq_cst)) {
+            return none;
+        }
         return holder_.load(std::memory_order_seq_cst);
     }
 
@@ -73,4 +76,4 @@ private:
     typename Layer::template atomic<std::int64_t> deadline_{nobody};
 };
 
-} // namespace weft::detail
+}  // namespace weft::detail

@@ -70,11 +70,24 @@ public:
         last_ = added;
         ++count_;
     }
+    /// Branches that are linked already, from `first` to `last`.
+    void append(branch* first, branch* last, std::size_t count) noexcept {
+        last->next = nullptr;
+        if (last_ == nullptr) {
+            first_ = first;
+        } else {
+            last_->next = first;
+        }
+        last_ = last;
+        count_ += count;
+    }
     branch* pop_front() noexcept {
         branch* taken = first_;
         if (taken != nullptr) {
             first_ = taken->next;
-            if (first_ == nullptr) { last_ = nullptr; }
+            if (first_ == nullptr) {
+                last_ = nullptr;
+            }
             --count_;
         }
         return taken;
@@ -98,4 +111,4 @@ void make_ready(branch* readied) noexcept;
 /// The same for a batch: in order, the last one ends in runnext. Wakes one searcher.
 void make_ready(branch_list& readied) noexcept;
 
-} // namespace weft::detail
+}  // namespace weft::detail

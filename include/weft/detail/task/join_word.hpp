@@ -5,10 +5,11 @@
 //
 //     value        meaning                                       changed by
 //     running      not ended, nobody waits                       waiter, owner, finisher
-//     a waiter     not ended, this branch waits (a foreign       finisher, or the waiter's canceller
+//     a waiter     not ended, this branch waits (a foreign       finisher, or the waiter's
+//     canceller
 //                  thread's waiter carries the tag bit)
-//     abandoned    nobody will ever wait; the finisher cleans up finisher reads it, never changes it
-//     finished     ended; whoever would wait cleans up           final
+//     abandoned    nobody will ever wait; the finisher cleans up finisher reads it, never changes
+//     it finished     ended; whoever would wait cleans up           final
 //
 // The finisher exchanges the word to `finished` as its last touch of the object unless it found
 // `abandoned`, in which case the object is its own. So exactly one side destroys: the one whose
@@ -20,13 +21,14 @@
 
 namespace weft::detail {
 
-template <class Layer, class Waiter> class join_word {
+template <class Layer, class Waiter>
+class join_word {
 public:
     /// What finish() found.
     struct finish_result {
-        Waiter* waiter = nullptr; ///< To be completed by the caller.
-        bool foreign = false;     ///< The waiter is a foreign thread's, not a branch.
-        bool abandoned = false;   ///< The object belongs to the caller, who destroys it.
+        Waiter* waiter = nullptr;  ///< To be completed by the caller.
+        bool foreign = false;      ///< The waiter is a foreign thread's, not a branch.
+        bool abandoned = false;    ///< The object belongs to the caller, who destroys it.
     };
 
     /// Has the other side finished? Acquire pairs with the release in finish(): the result is
@@ -64,8 +66,12 @@ public:
     /// the result, acquire takes over a waiter's contents or what the owner did before it left.
     finish_result finish() noexcept {
         const std::uintptr_t found = word_.exchange(finished_value, std::memory_order_acq_rel);
-        if (found == running_value) { return {}; }
-        if (found == abandoned_value) { return {.abandoned = true}; }
+        if (found == running_value) {
+            return {};
+        }
+        if (found == abandoned_value) {
+            return {.abandoned = true};
+        }
         return {.waiter = reinterpret_cast<Waiter*>(found & ~foreign_tag),
                 .foreign = (found & foreign_tag) != 0};
     }
@@ -86,4 +92,4 @@ private:
     typename Layer::template atomic<std::uintptr_t> word_{running_value};
 };
 
-} // namespace weft::detail
+}  // namespace weft::detail

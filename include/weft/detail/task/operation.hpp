@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/assert.hpp>
 #include <weft/detail/task/branch.hpp>
 
 #include <cstdint>
@@ -9,9 +10,9 @@ namespace weft::detail {
 
 /// How an operation ended, as far as the scheduler is concerned.
 enum class operation_outcome : std::uint8_t {
-    completed, ///< What was awaited has happened; the operation holds its own result.
-    cancelled, ///< The scope was stopped: errc::operation_canceled.
-    late,      ///< The scope's deadline passed: errc::timed_out.
+    completed,  ///< What was awaited has happened; the operation holds its own result.
+    cancelled,  ///< The scope was stopped: errc::operation_canceled.
+    late,       ///< The scope's deadline passed: errc::timed_out.
 };
 
 /// What everything that parks a branch derives from. It lies in the awaiting frame and lives until
@@ -45,14 +46,36 @@ public:
 protected:
     explicit operation(bool restarts, wait_reason reason) noexcept
         : restarts_(restarts), reason_(reason) {}
-    operation(const operation&) = delete;
+    /// Only of an operation that has not started: so that awaitables can be handed on by value.
+    operation(const operation& other) noexcept
+        : restarts_(other.restarts_), reason_(other.reason_) {
+        WEFT_ASSERT(other.waiter_ == nullptr);
+    }
     operation& operator=(const operation&) = delete;
     ~operation() = default;
+
+    /// For the destructor of the most derived class: at the end of a runtime a frame is destroyed
+    /// while its operation is still on an object.
+    void unlink_if_parked() noexcept {
+        if (waiter_ != nullptr && waiter_->waiting_for == this &&
+            waiter_->status == branch_status::parked && !unlink()) {
+            await_completer();
+        }
+    }
+
+    /// The branch that waits; set by prepare_park().
+    branch* waiter() const noexcept { return waiter_; }
 
 private:
     friend bool park(branch& waiter, operation& published) noexcept;
     friend bool prepare_park(branch& waiter, operation& next) noexcept;
+    friend bool finish_inline(branch& waiter, operation& ready) noexcept;
 
+    /// The object has given the operation to a completer outside this runtime: waits for its last
+    /// touch.
+    void await_completer() noexcept;
+
+    branch* waiter_ = nullptr;
     bool restarts_;
     wait_reason reason_;
     operation_outcome outcome_ = operation_outcome::completed;
@@ -62,9 +85,13 @@ private:
 /// scope is stopped already, the outcome is set, and start() returns true without publishing.
 bool prepare_park(branch& waiter, operation& next) noexcept;
 
+/// Where start() could finish at once: true if the budget of this resume allows it. Otherwise the
+/// branch goes behind the local queue and start() is called again when it comes up; false then.
+bool finish_inline(branch& waiter, operation& ready) noexcept;
+
 /// Last step of start(), after the publication. True: finished after all, either because the
 /// completer was faster or because the scope was stopped meanwhile (see outcome()); the branch goes
 /// on. False: suspended; touch neither the branch nor the operation.
 bool park(branch& waiter, operation& published) noexcept;
 
-} // namespace weft::detail
+}  // namespace weft::detail

@@ -51,13 +51,14 @@ namespace weft::detail {
 
 /// What suspend() found.
 enum class suspend_outcome : std::uint8_t {
-    suspended, ///< The branch is parked; touch neither it nor its frame.
-    completed, ///< The completer was faster; go on without suspending.
-    stopped,   ///< The scope is stopped; the parker is now the canceller of its own operation.
+    suspended,  ///< The branch is parked; touch neither it nor its frame.
+    completed,  ///< The completer was faster; go on without suspending.
+    stopped,    ///< The scope is stopped; the parker is now the canceller of its own operation.
 };
 
 /// See the essay at the head of this file.
-template <class Layer> class operation_word {
+template <class Layer>
+class operation_word {
 public:
     static constexpr std::uint32_t idle = 0;
     static constexpr std::uint32_t armed = 1;
@@ -111,6 +112,12 @@ public:
         }
     }
 
+    /// At the end of a runtime: has a completer elsewhere not finished yet? Acquire pairs with its
+    /// release: its last touch has happened when this returns false.
+    bool is_armed() const noexcept {
+        return (word_.load(std::memory_order_acquire) & state_mask) == armed;
+    }
+
     /// Completer, after it took the operation off its object and stored the result in it.
     /// True: the caller readies the branch. False: touch neither branch nor operation any more.
     bool complete() noexcept {
@@ -119,9 +126,14 @@ public:
             const std::uint32_t flags = value & flag_mask;
             std::uint32_t next = 0;
             switch (value & state_mask) {
-            case idle: next = completed; break;
-            case armed: next = idle; break;
-            default: return let_go();
+                case idle:
+                    next = completed;
+                    break;
+                case armed:
+                    next = idle;
+                    break;
+                default:
+                    return let_go();
             }
             // Release: the result, for the parker or for the worker that resumes. Acquire: pairs
             // with the parker's release in suspend(), since we are about to ready its handle.
@@ -139,7 +151,9 @@ public:
     bool request_stop(bool is_late) noexcept {
         std::uint32_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
-            if ((value & stop_flag) != 0) { return false; } // The first reason stays.
+            if ((value & stop_flag) != 0) {
+                return false;
+            }  // The first reason stays.
             const std::uint32_t flags = stop_flag | (is_late ? late_flag : 0U);
             const bool parked = (value & state_mask) == armed;
             const std::uint32_t state = parked ? cancelling : (value & state_mask);
@@ -166,8 +180,7 @@ public:
             // Release publishes what the first one wrote to the operation, acquire takes it over
             // before the second one readies.
             if (word_.compare_exchange_weak(value, next | (value & flag_mask),
-                                            std::memory_order_acq_rel,
-                                            std::memory_order_relaxed)) {
+                                            std::memory_order_acq_rel, std::memory_order_relaxed)) {
                 return second;
             }
         }
@@ -188,4 +201,4 @@ private:
     typename Layer::template atomic<std::uint32_t> word_{idle};
 };
 
-} // namespace weft::detail
+}  // namespace weft::detail

@@ -39,7 +39,8 @@
 namespace weft::detail {
 
 /// A cancel scope over the branches of type Branch (which has `word` and `next`).
-template <class Layer, class Branch> class basic_scope {
+template <class Layer, class Branch>
+class basic_scope {
 public:
     /// A root scope, occupied by the branch of a task that has not started.
     explicit basic_scope(Branch* occupant) noexcept : occupant_(occupant) {}
@@ -55,7 +56,9 @@ public:
         occupant_ = &branch;
         flags_ = parent.flags_;
         next_sibling_ = parent.first_child_;
-        if (next_sibling_ != nullptr) { next_sibling_->previous_sibling_ = this; }
+        if (next_sibling_ != nullptr) {
+            next_sibling_->previous_sibling_ = this;
+        }
         parent.first_child_ = this;
         parent.occupant_ = nullptr;
         parent.lock_.unlock();
@@ -66,13 +69,15 @@ public:
     /// been disarmed or has finished.
     void close(Branch& branch) noexcept {
         parent_->lock_.lock();
-        lock_.lock(); // A stop of the parent may be inside.
+        lock_.lock();  // A stop of the parent may be inside.
         if (previous_sibling_ != nullptr) {
             previous_sibling_->next_sibling_ = next_sibling_;
         } else {
             parent_->first_child_ = next_sibling_;
         }
-        if (next_sibling_ != nullptr) { next_sibling_->previous_sibling_ = previous_sibling_; }
+        if (next_sibling_ != nullptr) {
+            next_sibling_->previous_sibling_ = previous_sibling_;
+        }
         occupant_ = nullptr;
         parent_->occupant_ = &branch;
         branch.word.adopt_flags(parent_->flags_);
@@ -98,7 +103,7 @@ public:
             if (child != nullptr) {
                 child->lock_.lock();
                 if (child->mark(late, parked)) {
-                    current = child; // Descend; its lock stays held.
+                    current = child;  // Descend; its lock stays held.
                     child = current->first_child_;
                 } else {
                     // Stopped before, and therefore all that is inside it.
@@ -139,7 +144,9 @@ private:
 
     /// Under the lock: sets the flags here and in the occupant's word. False: stopped already.
     bool mark(bool late, Branch*& parked) noexcept {
-        if ((flags_ & word::stop_flag) != 0) { return false; }
+        if ((flags_ & word::stop_flag) != 0) {
+            return false;
+        }
         flags_ = word::stop_flag | (late ? word::late_flag : 0U);
         if (occupant_ != nullptr && occupant_->word.request_stop(late)) {
             occupant_->next = parked;
@@ -157,4 +164,4 @@ private:
     spin_lock<Layer> lock_;
 };
 
-} // namespace weft::detail
+}  // namespace weft::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/task/awaitable.hpp>
+#include <weft/detail/task/promise.hpp>
+#include <weft/result.hpp>
+
+#include <coroutine>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace weft {
+
+namespace detail {
+
+template <class Awaitable>
+class [[nodiscard]] result_awaiter {
+    using inner_type =
+        std::remove_reference_t<decltype(detail::get_awaiter(std::declval<Awaitable>()))>;
+    using value = awaited_value<Awaitable>;
+
+public:
+    explicit result_awaiter(Awaitable&& op) : inner_(detail::get_awaiter(std::move(op))) {}
+
+    bool await_ready() { return inner_.await_ready(); }
+
+    template <weft_promise Promise>
+    auto await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
+        return inner_.await_suspend(suspended);
+    }
+
+    result<value> await_resume() {
+        try {
+            if constexpr (std::is_void_v<value>) {
+                inner_.await_resume();
+                return {};
+            } else {
+                return inner_.await_resume();
+            }
+        } catch (const std::system_error& error) {
+            return failure(error.code());
+        }
+    }
+
+private:
+    inner_type inner_;
+};
+
+template <class Awaitable>
+class [[nodiscard]] result_request {
+public:
+    explicit result_request(Awaitable op) : op_(std::move(op)) {}
+    result_awaiter<Awaitable> operator co_await() && {
+        return result_awaiter<Awaitable>(std::move(op_));
+    }
+
+private:
+    Awaitable op_;
+};
+
+}  // namespace detail
+
+/// `co_await as_result(op)` gives the value of `op` or its error code instead of throwing: a
+/// result<T> for an `op` that gives a T. Errors are the std::system_errors that `op` throws, a
+/// cancelled or late operation included; other exceptions pass through. Suspends and resumes as
+/// `op` does.
+template <detail::awaitable Awaitable>
+detail::result_request<Awaitable> as_result(Awaitable op) {
+    return detail::result_request<Awaitable>(std::move(op));
+}
+
+}  // namespace weft

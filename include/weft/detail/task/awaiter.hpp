@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/task/operation.hpp>
+#include <weft/detail/task/promise.hpp>
+
+#include <coroutine>
+#include <system_error>
+#include <utility>
+
+namespace weft::detail {
+
+/// Throws what a stopped operation throws: errc::operation_canceled or errc::timed_out.
+[[noreturn]] void throw_stopped(operation_outcome outcome);
+
+/// The error code of a stopped operation.
+std::error_code stopped_code(operation_outcome outcome) noexcept;
+
+/// Makes an awaiter of an operation. A class derived from it adds await_resume().
+///
+/// It may be moved until it is awaited; from then on it is pinned, since the operation is published
+/// by address.
+template <class Operation>
+class awaiter : public Operation {
+public:
+    using Operation::Operation;
+    awaiter(const awaiter&) = default;
+
+    bool await_ready() const noexcept { return false; }
+
+    // After start() has published the operation, the frame may be resumed and destroyed elsewhere,
+    // so nothing is touched after it but its result. clang before 19 could spill to the frame here
+    // when this was inlined (LLVM #56301), hence the attribute.
+#if defined(__clang__) && __clang_major__ < 19
+    [[gnu::noinline]]
+#endif
+    bool await_suspend_on(branch& running, std::coroutine_handle<> suspended) noexcept {
+        running.handle = suspended;
+        return !this->start(running);
+    }
+
+    template <weft_promise Promise>
+    bool await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
+        return await_suspend_on(*suspended.promise().branch_, suspended);
+    }
+
+protected:
+    ~awaiter() { this->unlink_if_parked(); }
+
+    void throw_unless_completed() const {
+        if (this->outcome() != operation_outcome::completed) [[unlikely]] {
+            throw_stopped(this->outcome());
+        }
+    }
+};
+
+}  // namespace weft::detail

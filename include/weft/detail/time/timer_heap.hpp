@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//
+// The timers of one processor: a 4-ary heap in chunks.
+//
+// Only the owner adds; anybody may take a timer out (a canceller) or collect those that are due
+// (the owner, a thief, the sentinel), under the heap's lock. Nothing else happens under it: what a
+// timer does is done by the collector afterwards, and memory is allocated before. A timer knows its
+// place in the heap, so taking it out costs O(log n) and leaves no dead entry behind.
+//
+// The earliest time is also an atomic, stored under the lock whenever it changes, so that busy and
+// parking workers compare without the lock (see sentinel.hpp for the order).
+//
+// The entries lie in chunks of equal size instead of one vector, so that growing never copies a
+// heap of a million entries while others wait for the lock, and shrinking returns memory.
+//
+// Source: the 4-ary heap of Go's time.go. Rejected: a pairing heap (no allocation, but the first
+// removal after n insertions of rising times takes n steps under the lock); a hierarchical wheel
+// (coarse, or many levels; precision here is a nanosecond); lazy deletion as in Go (dead entries
+// need a cleaner).
+#pragma once
+
+#include <weft/detail/base/clock.hpp>
+#include <weft/detail/base/layer.hpp>
+#include <weft/detail/base/spin_lock.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace weft::detail {
+
+class branch_list;
+class timer_heap;
+
+/// Something that happens at a point in time. It lies in a frame and is in at most one heap.
+class timer {
+public:
+    /// Called once by whoever collected the timer as due, without a lock. Branches that become
+    /// runnable are appended to `readied`. The object may be gone when this returns.
+    virtual void fire(branch_list& readied) noexcept = 0;
+
+protected:
+    timer() noexcept = default;
+    /// Only of a timer that is in no heap and was in none.
+    timer(const timer&) noexcept {}
+    timer& operator=(const timer&) = delete;
+    ~timer() = default;
+
+private:
+    friend class timer_heap;
+    timer_heap* heap_ = nullptr;
+    std::uint32_t place_ = 0;  ///< Under the heap's lock; not_in_heap once it was taken.
+};
+
+class timer_heap {
+public:
+    timer_heap() = default;
+    timer_heap(const timer_heap&) = delete;
+    timer_heap& operator=(const timer_heap&) = delete;
+    ~timer_heap();
+
+    /// Owner: adds a timer. The caller then compares earliest() with the sentinel's deadline.
+    /// Throws std::bad_alloc, and has then changed nothing.
+    void add(timer& added, monotonic_time when);
+
+    /// Any thread: takes a timer that was added out of its heap. False: it was collected, and
+    /// fire() is about to be called, is running, or has run.
+    static bool remove(timer& removed) noexcept;
+
+    /// Any thread: collects timers that are due at `now`, earliest first, at most `limit`.
+    std::size_t collect_due(monotonic_time now, timer** due, std::size_t limit) noexcept;
+
+    /// The earliest time, or no_deadline. seq_cst: pairs with the sentinel, see sentinel.hpp.
+    monotonic_time earliest() const noexcept { return earliest_.load(std::memory_order_seq_cst); }
+
+    /// The same as a hint for the owner between two branches: a timer that another thread took out
+    /// meanwhile costs a needless look. Relaxed: only the owner makes it earlier.
+    monotonic_time earliest_hint() const noexcept {
+        return earliest_.load(std::memory_order_relaxed);
+    }
+
+    std::size_t size() noexcept;
+
+private:
+    struct entry {
+        monotonic_time when;
+        timer* item;
+    };
+    static constexpr std::uint32_t not_in_heap = 0xffffffffU;
+    static constexpr std::size_t chunk_size = 1024;
+    static constexpr std::size_t arity = 4;
+    struct chunk {
+        entry entries[chunk_size];
+    };
+
+    entry& at(std::size_t place) noexcept {
+        return chunks_[place / chunk_size]->entries[place % chunk_size];
+    }
+    void put(std::size_t place, const entry& value) noexcept {
+        at(place) = value;
+        value.item->place_ = static_cast<std::uint32_t>(place);
+    }
+    void reserve_one();
+    void sift_up(std::size_t place, entry value) noexcept;
+    void sift_down(std::size_t place, entry value) noexcept;
+    std::unique_ptr<chunk> take_at(std::size_t place) noexcept;
+    void publish_earliest() noexcept;
+
+    spin_lock<layer> lock_;
+    layer::atomic<monotonic_time> earliest_{no_deadline};
+    std::size_t size_ = 0;
+    // The table grows by its owner outside the lock and is exchanged under it.
+    std::vector<std::unique_ptr<chunk>> chunks_;
+};
+
+}  // namespace weft::detail

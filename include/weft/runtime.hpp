@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/runtime_options.hpp>
+#include <weft/spawn.hpp>
+#include <weft/statistics.hpp>
+#include <weft/task.hpp>
+
+#include <coroutine>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace weft {
+
+/// A scheduler with all workers on threads of its own, for programs that are not weft's from the
+/// start: threads outside spawn into it and wait for handles. Programs that are call run() instead.
+///
+/// Any thread may use it, but it is destroyed once, and not by one of its own tasks: that would
+/// wait for itself, and ends the process with a message.
+class runtime {
+public:
+    /// Returns when all workers are ready. Throws std::invalid_argument for options out of range,
+    /// std::system_error where a forced netpoller or the threads cannot start; nothing is left
+    /// behind then.
+    explicit runtime(runtime_options options = {});
+
+    /// shutdown(), then frees everything. Handles that are still held report errc::stopped for
+    /// tasks that did not end by themselves.
+    ~runtime();
+    runtime(const runtime&) = delete;
+    runtime& operator=(const runtime&) = delete;
+
+    /// Starts a task, from any thread. It goes to the global queue, or, from a worker of this
+    /// runtime, where weft::co_spawn puts it. While the runtime ends, the task is destroyed and
+    /// awaiting the handle throws errc::stopped.
+    template <class T>
+    join_handle<T> co_spawn(task<T> started, spawn_options options) {
+        return detail::spawn<T>(core_, std::move(started), options);
+    }
+    template <class T>
+    join_handle<T> co_spawn(task<T> started,
+                            std::source_location where = std::source_location::current()) {
+        return detail::spawn<T>(core_, std::move(started), {.where = where});
+    }
+    /// The same with a callable and arguments that live in the task's frame.
+    template <class Function, class... Arguments>
+        requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
+    auto co_spawn(spawn_options options, Function&& function, Arguments&&... arguments)
+        -> join_handle<detail::spawned_value<Function, Arguments...>> {
+        return detail::spawn(
+            core_,
+            detail::invoke_in_frame<std::decay_t<Function>, std::decay_t<Arguments>...>(
+                std::forward<Function>(function), std::forward<Arguments>(arguments)...),
+            options);
+    }
+    template <class Function, class... Arguments>
+        requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
+    auto co_spawn(Function&& function, Arguments&&... arguments)
+        -> join_handle<detail::spawned_value<Function, Arguments...>> {
+        return co_spawn(spawn_options{}, std::forward<Function>(function),
+                        std::forward<Arguments>(arguments)...);
+    }
+
+    /// Ends the runtime: every task is asked to stop, gets runtime_options::shutdown_grace to end,
+    /// and is destroyed where it waits after that. Blocks until all workers have ended. Later calls
+    /// return at once. Not from a task of this runtime.
+    void shutdown();
+
+    runtime_statistics statistics() const;
+
+private:
+    detail::runtime_core* core_;
+};
+
+namespace detail {
+
+/// The runtime behind run(): made, used for one main task by the calling thread, and ended.
+class main_runtime {
+public:
+    explicit main_runtime(runtime_options options);
+    ~main_runtime();
+    main_runtime(const main_runtime&) = delete;
+    main_runtime& operator=(const main_runtime&) = delete;
+
+    /// Runs the task, whose first frame is given, until it has ended and the runtime with it.
+    /// Returns its control block, for take_result().
+    task_control* run(std::coroutine_handle<> frame, std::source_location where);
+
+private:
+    runtime_core* core_;
+};
+
+}  // namespace detail
+
+/// Runs a program: makes a runtime of which the calling thread is worker 0, runs `main` in it, and
+/// returns its result or throws its exception. When `main` has ended, tasks that are still alive
+/// are asked to stop, get runtime_options::shutdown_grace to end, and are destroyed after that.
+///
+/// The main task is queued on the first processor and taken from there like any other. Throws
+/// std::logic_error inside a task (a worker cannot wait for another runtime; use co_await), and
+/// what the constructor of runtime throws.
+template <class T>
+T run(task<T> main, runtime_options options = {},
+      std::source_location where = std::source_location::current()) {
+    if (!main) {
+        detail::throw_empty_task();
+    }
+    detail::main_runtime runtime(std::move(options));
+    detail::task_control* control = runtime.run(main.release_frame(), where);
+    bool refused = false;
+    return detail::take_result<T>(control, refused);
+}
+
+/// What a task may ask about the runtime that it runs in. Throws std::logic_error elsewhere.
+namespace this_runtime {
+
+runtime_statistics statistics();
+
+/// The number of processors.
+unsigned processors();
+
+}  // namespace this_runtime
+
+}  // namespace weft

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <source_location>
+#include <string_view>
+
+namespace weft {
+
+/// Which netpoller a runtime uses. The environment variable WEFT_NETPOLL (auto, io_uring, epoll)
+/// comes before the option.
+enum class netpoll_backend : unsigned char {
+    automatic,  ///< io_uring, or epoll where io_uring cannot start; one log line tells.
+    io_uring,   ///< io_uring, or an error that names the step and the errno.
+    epoll,
+};
+
+/// An exception that left a task which nobody awaits.
+struct task_failure {
+    std::uint64_t task_id = 0;
+    std::string_view task_name;  ///< Empty if it has none.
+    std::source_location spawn_site;
+    std::exception_ptr exception;
+};
+
+/// How a runtime is made. Every member has a default that suits a server.
+struct runtime_options {
+    /// How many workers run tasks, from 1 to 1024. 0: the number of processors that this process
+    /// may use. The environment variable WEFT_MAXPROCS comes before the option.
+    unsigned processors = 0;
+
+    netpoll_backend netpoll = netpoll_backend::automatic;
+
+    /// When the main task has returned, the tasks still alive are asked to stop and get this long
+    /// to end by themselves; then they are destroyed where they wait.
+    std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(1);
+
+    /// How long the end of a runtime waits for a worker whose task does not come back from its own
+    /// code. Then it reports and terminates the process.
+    std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
+
+    /// Called with an exception that left a detached task, on the worker that ran it. It must not
+    /// throw. Default: reports task, spawn site and what() to the log, then calls std::terminate.
+    std::function<void(const task_failure&)> on_failure = nullptr;
+
+    /// Called with each line that weft reports, without a line feed, from any thread. Default:
+    /// writes it to the standard error stream.
+    std::function<void(std::string_view)> log = nullptr;
+
+    /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket
+    /// whose reader has gone gives an error instead of ending the process.
+    bool ignore_sigpipe = true;
+};
+
+}  // namespace weft

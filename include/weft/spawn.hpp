@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/task/join.hpp>
+#include <weft/task.hpp>
+
+#include <functional>
+#include <source_location>
+#include <stop_token>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace weft {
+
+/// How a task is spawned. The name is copied.
+struct spawn_options {
+    /// Shown by reports and dumps.
+    std::string_view name = {};
+    /// A stop requested through this token stops the task, as join_handle::request_stop() does.
+    std::stop_token stop_token = {};
+    /// Where the task was spawned, for reports.
+    std::source_location where = std::source_location::current();
+};
+
+/// The handle of a spawned task: await it for the result, stop it, or detach it.
+///
+/// `co_await h` waits for the end of the task and gives its result, or throws the exception that
+/// left it; the handle is empty afterwards. The awaiting branch resumes on the worker on which the
+/// task ended. When the awaiting scope is stopped first, the await throws operation_canceled (or
+/// timed_out), the task runs on, and the handle keeps it. At most one await at a time.
+///
+/// Destroying a handle that is not empty detaches its task and is reported in debug builds; call
+/// detach() where that is meant. Awaiting an empty handle throws std::logic_error.
+template <class T>
+class [[nodiscard]] join_handle {
+public:
+    join_handle() noexcept = default;
+    join_handle(join_handle&& other) noexcept
+        : control_(std::exchange(other.control_, nullptr)),
+          refused_(std::exchange(other.refused_, false)) {}
+    join_handle& operator=(join_handle&& other) noexcept {
+        if (this != &other) {
+            drop();
+            control_ = std::exchange(other.control_, nullptr);
+            refused_ = std::exchange(other.refused_, false);
+        }
+        return *this;
+    }
+    ~join_handle() { drop(); }
+
+    /// False for a handle whose task was joined, detached or moved to another handle.
+    explicit operator bool() const noexcept { return control_ != nullptr || refused_; }
+
+    /// Has the task ended, so that awaiting it would not wait? Any thread.
+    bool done() const noexcept {
+        return refused_ || (control_ != nullptr && control_->join.finished());
+    }
+
+    /// Asks the task to end: its parked operation, or the next one it starts, throws
+    /// operation_canceled. Any thread; returns at once. Does nothing for a task that has ended.
+    void request_stop() const noexcept {
+        if (control_ != nullptr) {
+            detail::request_stop(*control_);
+        }
+    }
+
+    /// Lets the task run on by itself. An exception that leaves it goes to the runtime's handler.
+    void detach() noexcept {
+        if (control_ != nullptr) {
+            detail::abandon(std::exchange(control_, nullptr));
+        }
+        refused_ = false;
+    }
+
+    /// The id that this_task::id() gives inside the task; 0 for an empty handle.
+    std::uint64_t id() const noexcept { return control_ != nullptr ? control_->id : 0; }
+
+    /// See the class.
+    auto operator co_await() noexcept { return detail::join_awaiter<T>(control_, refused_); }
+
+    /// For threads outside the runtime: blocks until the task has ended, and gives its result or
+    /// throws its exception. Throws std::logic_error on a worker, which would block other tasks:
+    /// use co_await there.
+    T get() {
+        detail::wait_blocking(control_, refused_);
+        return detail::take_result<T>(control_, refused_);
+    }
+
+    /// For weft itself.
+    static join_handle adopt(detail::task_control* control) noexcept {
+        join_handle made;
+        made.control_ = control;
+        made.refused_ = control == nullptr;
+        return made;
+    }
+
+private:
+    void drop() noexcept {
+        if (control_ != nullptr) {
+            detail::abandon_silently(std::exchange(control_, nullptr));
+        }
+    }
+
+    detail::task_control* control_ = nullptr;
+    /// The runtime was ending: the task was destroyed instead of started.
+    bool refused_ = false;
+};
+
+namespace detail {
+
+/// Starts a task on the runtime of the calling worker, or on `runtime` if that is not null. Where
+/// the runtime is ending, the task is destroyed and the handle says stopped.
+template <class T>
+join_handle<T> spawn(runtime_core* runtime, task<T> started, const spawn_options& options) {
+    if (!started) {
+        throw_empty_task();
+    }
+    spawn_request request{.runtime = runtime,
+                          .name = options.name,
+                          .stop_token = options.stop_token,
+                          .where = options.where};
+    task_control* control = prepare_spawn(request);  // Throws without having taken the task.
+    if (control == nullptr) {
+        return join_handle<T>::adopt(nullptr);
+    }
+    launch(*control, started.release_frame());
+    return join_handle<T>::adopt(control);
+}
+
+/// Keeps a callable and its arguments in a frame for as long as the coroutine that they make runs.
+template <class Function, class... Arguments>
+auto invoke_in_frame(Function function, Arguments... arguments)
+    -> std::invoke_result_t<Function, Arguments...> {
+    co_return co_await std::invoke(std::move(function), std::move(arguments)...);
+}
+
+template <class Type>
+inline constexpr bool is_task = false;
+template <class T>
+inline constexpr bool is_task<task<T>> = true;
+
+template <class Function, class... Arguments>
+concept task_function = std::invocable<Function, Arguments...> &&
+                        is_task<std::remove_cvref_t<std::invoke_result_t<Function, Arguments...>>>;
+
+template <class Function, class... Arguments>
+using spawned_value =
+    typename std::invoke_result_t<std::decay_t<Function>, std::decay_t<Arguments>...>::value_type;
+
+}  // namespace detail
+
+/// Starts a task beside the calling one, on the runtime that the calling thread works for. It goes
+/// into this worker's runnext and an idle worker is woken if none searches; the caller runs on.
+///
+/// Throws std::logic_error on a thread that is no worker (use run() or runtime::co_spawn), and
+/// std::bad_alloc; the task is then destroyed without having run. While the runtime ends, the task
+/// is destroyed as well, and awaiting the handle throws errc::stopped.
+template <class T>
+join_handle<T> co_spawn(task<T> started, spawn_options options) {
+    return detail::spawn<T>(nullptr, std::move(started), options);
+}
+template <class T>
+join_handle<T> co_spawn(task<T> started,
+                        std::source_location where = std::source_location::current()) {
+    return detail::spawn<T>(nullptr, std::move(started), {.where = where});
+}
+
+/// Calls `function(arguments...)`, which gives a task, and spawns that. The callable and the
+/// arguments are moved into the frame and live until the task has ended, so a lambda with captures
+/// is safe here.
+template <class Function, class... Arguments>
+    requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
+auto co_spawn(spawn_options options, Function&& function, Arguments&&... arguments)
+    -> join_handle<detail::spawned_value<Function, Arguments...>> {
+    return detail::spawn(
+        nullptr,
+        detail::invoke_in_frame<std::decay_t<Function>, std::decay_t<Arguments>...>(
+            std::forward<Function>(function), std::forward<Arguments>(arguments)...),
+        options);
+}
+template <class Function, class... Arguments>
+    requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
+auto co_spawn(Function&& function, Arguments&&... arguments)
+    -> join_handle<detail::spawned_value<Function, Arguments...>> {
+    return co_spawn(spawn_options{}, std::forward<Function>(function),
+                    std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+/// What one processor has done since the start of its runtime.
+struct processor_statistics {
+    std::uint64_t tasks_run = 0;  ///< Resumes of a branch, each from one wait to the next.
+    std::uint64_t spawned = 0;    ///< Tasks spawned by what ran here.
+    std::uint64_t ended = 0;      ///< Tasks that ended here.
+    std::uint64_t steals = 0;     ///< Branches taken from other processors.
+    std::uint64_t parks = 0;      ///< Times the worker went to sleep.
+    std::uint64_t wakes = 0;      ///< Times it woke another worker.
+    std::uint64_t overflows = 0;  ///< Half rings moved to the global queue.
+    std::uint64_t timers = 0;     ///< Timers fired here.
+};
+
+/// A snapshot of the counters of a runtime. Each number is exact for some moment during the call;
+/// they need not be of the same moment.
+struct runtime_statistics {
+    std::vector<processor_statistics> processors;
+    std::uint64_t spawned_outside = 0;  ///< Tasks spawned by threads outside the runtime.
+    std::string netpoller;              ///< "io_uring" or "epoll"
+
+    std::uint64_t tasks_spawned() const noexcept {
+        std::uint64_t sum = spawned_outside;
+        for (const auto& each : processors) {
+            sum += each.spawned;
+        }
+        return sum;
+    }
+    /// Tasks that have been spawned and have not ended.
+    std::uint64_t tasks_alive() const noexcept {
+        std::uint64_t sum = tasks_spawned();
+        for (const auto& each : processors) {
+            sum -= each.ended;
+        }
+        return sum;
+    }
+};
+
+}  // namespace weft

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/task/promise.hpp>
+
+#include <concepts>
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace weft {
+
+template <class T>
+class task;
+
+namespace detail {
+
+/// Called where a task that is empty (moved from) is awaited or spawned.
+[[noreturn]] void throw_empty_task();
+
+/// In debug builds, reports a task that was destroyed without ever having run.
+void report_never_started(const std::source_location& created) noexcept;
+
+/// The promise of a task that gives a T; promise_base holds an exception instead of it.
+template <class T>
+class task_promise final : public promise_base {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                  "weft: the result of a task must not be over-aligned; return a pointer to it");
+
+public:
+    explicit task_promise(std::source_location created = std::source_location::current()) noexcept
+        : promise_base(created) {}
+
+    task<T> get_return_object() noexcept;
+
+    template <class Value>
+        requires std::constructible_from<T, Value&&>
+    void return_value(Value&& value) noexcept(std::is_nothrow_constructible_v<T, Value&&>) {
+        value_.emplace(std::forward<Value>(value));
+    }
+
+    /// Once, after the coroutine has ended: the value moved out, or the exception thrown.
+    T take() {
+        if (exception_ != nullptr) [[unlikely]] {
+            std::rethrow_exception(std::move(exception_));
+        }
+        return *std::move(value_);
+    }
+
+private:
+    std::optional<T> value_;
+};
+
+template <class T>
+class task_promise<T&> final : public promise_base {
+public:
+    explicit task_promise(std::source_location created = std::source_location::current()) noexcept
+        : promise_base(created) {}
+
+    task<T&> get_return_object() noexcept;
+    void return_value(T& value) noexcept { value_ = &value; }
+    T& take() {
+        if (exception_ != nullptr) [[unlikely]] {
+            std::rethrow_exception(std::move(exception_));
+        }
+        return *value_;
+    }
+
+private:
+    T* value_ = nullptr;
+};
+
+template <>
+class task_promise<void> final : public promise_base {
+public:
+    explicit task_promise(std::source_location created = std::source_location::current()) noexcept
+        : promise_base(created) {}
+
+    task<void> get_return_object() noexcept;
+    void return_void() noexcept {}
+    void take() {
+        if (exception_ != nullptr) [[unlikely]] {
+            std::rethrow_exception(std::move(exception_));
+        }
+    }
+};
+
+/// Awaits a task: starts it by symmetric transfer, and owns its frame.
+template <class T>
+class [[nodiscard]] task_awaiter {
+public:
+    explicit task_awaiter(std::coroutine_handle<task_promise<T>> child) noexcept {
+        link_.child = child;
+    }
+    task_awaiter(const task_awaiter&) = delete;
+    task_awaiter& operator=(const task_awaiter&) = delete;
+    ~task_awaiter() {
+        if (link_.child) {
+            link_.child.destroy();
+        }
+    }
+
+    bool await_ready() const noexcept { return false; }
+
+    template <weft_promise Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+        branch& running = *parent.promise().branch_;
+        link_.parent = parent;
+        promise_base& child = as_base(link_.child).promise();
+        child.branch_ = &running;
+        child.link_ = &link_;
+        return transfer(running, link_.child);
+    }
+
+    T await_resume() {
+        return std::coroutine_handle<task_promise<T>>::from_address(link_.child.address())
+            .promise()
+            .take();
+    }
+
+private:
+    await_link link_;
+};
+
+}  // namespace detail
+
+/// A lazy computation that gives a T (a value, a reference, or nothing): the return type of a
+/// coroutine that uses weft. Nothing runs before it is awaited or given to co_spawn.
+///
+/// `co_await std::move(t)` (or of a call's result) runs it as part of the awaiting task: it starts
+/// on the same worker by symmetric transfer, inherits the cancel scope, and returns its result or
+/// throws its exception. When it waited in between, the awaiting coroutine resumes on the worker on
+/// which the task ended. A task is awaited at most once; awaiting one that is empty (moved from,
+/// or default constructed) throws std::logic_error.
+///
+/// A task that is destroyed before it started frees its frame, with the arguments in it; in debug
+/// builds that is reported. It must not be destroyed while it runs.
+///
+/// Arguments of a coroutine that are references refer to the caller's objects: pass by value
+/// whatever might end first. Don't write a capturing lambda that is a coroutine: its captures live
+/// in the closure, not in the frame; give them as arguments, as co_spawn(fn, args...) does.
+template <class T = void>
+class [[nodiscard]] task {
+public:
+    using value_type = T;
+    using promise_type = detail::task_promise<T>;
+
+    task() noexcept = default;
+    task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    task& operator=(task&& other) noexcept {
+        if (this != &other) {
+            destroy();
+            frame_ = std::exchange(other.frame_, nullptr);
+        }
+        return *this;
+    }
+    ~task() { destroy(); }
+
+    /// False for a task that was moved from or default constructed.
+    explicit operator bool() const noexcept { return frame_ != nullptr; }
+
+    /// See the class. Only of an rvalue: the task is used up.
+    detail::task_awaiter<T> operator co_await() && {
+        if (frame_ == nullptr) {
+            detail::throw_empty_task();
+        }
+        return detail::task_awaiter<T>(std::exchange(frame_, nullptr));
+    }
+    void operator co_await() & = delete;  // Write co_await std::move(t).
+
+    /// For weft itself: gives the frame away.
+    std::coroutine_handle<promise_type> release_frame() noexcept {
+        return std::exchange(frame_, nullptr);
+    }
+
+private:
+    friend promise_type;
+    explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+
+    void destroy() noexcept {
+        if (frame_ != nullptr) {
+            detail::report_never_started(frame_.promise().location_);
+            frame_.destroy();
+            frame_ = nullptr;
+        }
+    }
+
+    std::coroutine_handle<promise_type> frame_;
+};
+
+namespace detail {
+
+template <class T>
+task<T> task_promise<T>::get_return_object() noexcept {
+    return task<T>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+template <class T>
+task<T&> task_promise<T&>::get_return_object() noexcept {
+    return task<T&>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+inline task<void> task_promise<void>::get_return_object() noexcept {
+    return task<void>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+
+}  // namespace detail
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// All of weft.
+
+#include <weft/as_result.hpp>
+#include <weft/error.hpp>
+#include <weft/io_error.hpp>
+#include <weft/result.hpp>
+#include <weft/runtime.hpp>
+#include <weft/sleep.hpp>
+#include <weft/spawn.hpp>
+#include <weft/statistics.hpp>
+#include <weft/task.hpp>
+#include <weft/this_task.hpp>
+#include <weft/timeout.hpp>
+#include <weft/version.hpp>
+#include <weft/yield.hpp>

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include <weft/detail/base/clock.hpp>
+
+#include <ctime>
+
+namespace weft::detail {
+
+namespace {
+
+// Set by tests only, between runs; relaxed, since nothing else is ordered by it.
+std::atomic<monotonic_time> held_slice_clock{no_deadline};
+
+}  // namespace
+
+monotonic_time monotonic_now() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<monotonic_time>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+monotonic_time slice_now() noexcept {
+    const monotonic_time held = held_slice_clock.load(std::memory_order_relaxed);
+    return held == no_deadline ? monotonic_now() : held;
+}
+
+void hold_slice_clock(monotonic_time at) noexcept {
+    held_slice_clock.store(at, std::memory_order_relaxed);
+}
+
+}  // namespace weft::detail

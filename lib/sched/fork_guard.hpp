@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+namespace weft::detail {
+
+class runtime_core;
+
+/// The child of a fork has one thread and none of the workers; a runtime is dead there. The guard
+/// marks every runtime in the child, so that its next use ends with a message instead of a hang.
+void register_for_fork(runtime_core& runtime);
+void unregister_for_fork(runtime_core& runtime) noexcept;
+
+}  // namespace weft::detail

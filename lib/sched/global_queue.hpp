@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/base/spin_lock.hpp>
+#include <weft/detail/task/branch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <mutex>
+
+namespace weft::detail {
+
+/// The queue behind all processors: unbounded, first in, first out, guarded by one lock on purpose.
+/// What comes here comes in batches (an overflowing ring, completions found by another worker) or
+/// from outside; what leaves leaves in batches, and whoever looks reads the size first.
+class global_queue {
+public:
+    /// Any thread. The store of the size is the publication of idle_protocol.hpp: seq_cst, and
+    /// followed by the load of the counts in wake_one().
+    void push_back(branch* added) noexcept {
+        const std::lock_guard held(lock_);
+        items_.push_back(added);
+        size_.store(items_.size(), std::memory_order_seq_cst);
+    }
+
+    /// Any thread: `count` branches, linked through next from `first` to `last`, in order.
+    void push_batch(branch* first, branch* last, std::size_t count) noexcept {
+        const std::lock_guard held(lock_);
+        items_.append(first, last, count);
+        size_.store(items_.size(), std::memory_order_seq_cst);
+    }
+
+    /// Moves the first branches to `taken`: Go's share, min(size / processors + 1, limit, size).
+    void pop_share(std::size_t processors, std::size_t limit, branch_list& taken) noexcept {
+        const std::lock_guard held(lock_);
+        std::size_t count = std::min({items_.size() / processors + 1, limit, items_.size()});
+        for (; count != 0; --count) {
+            taken.push_back(items_.pop_front());
+        }
+        size_.store(items_.size(), std::memory_order_seq_cst);
+    }
+
+    /// seq_cst: pairs with the stores above in the recheck of a parking worker. Elsewhere it is a
+    /// hint.
+    std::size_t size() const noexcept { return size_.load(std::memory_order_seq_cst); }
+
+private:
+    spin_lock<layer> lock_;
+    branch_list items_;
+    layer::atomic<std::size_t> size_{0};
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: MIT
+#include "lib/sched/runtime_core.hpp"
+
+#include "lib/base/environment.hpp"
+#include "lib/sched/fork_guard.hpp"
+#include "lib/sched/worker_thread.hpp"
+
+#include <weft/detail/base/assert.hpp>
+#include <weft/detail/task/join.hpp>
+#include <weft/detail/task/promise.hpp>
+
+#include <fmt/format.h>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <csignal>
+
+namespace weft::detail {
+
+namespace {
+
+backend_choice to_choice(netpoll_backend backend) noexcept {
+    switch (backend) {
+        case netpoll_backend::io_uring:
+            return backend_choice::io_uring;
+        case netpoll_backend::epoll:
+            return backend_choice::epoll;
+        case netpoll_backend::automatic:
+            break;
+    }
+    return backend_choice::automatic;
+}
+
+void ignore_sigpipe_if_default() noexcept {
+    struct sigaction current{};
+    ::sigaction(SIGPIPE, nullptr, &current);
+    if (current.sa_handler == SIG_DFL) {
+        std::signal(SIGPIPE, SIG_IGN);
+    }
+}
+
+/// Worker threads are not for the signals of the process: all are blocked but the synchronous ones
+/// and the one that a busy worker is interrupted by. Threads inherit the mask of their starter.
+class block_signals {
+public:
+    block_signals() noexcept {
+        sigset_t blocked;
+        ::sigfillset(&blocked);
+        for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGURG}) {
+            ::sigdelset(&blocked, open);
+        }
+        ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+    }
+    ~block_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    block_signals(const block_signals&) = delete;
+    block_signals& operator=(const block_signals&) = delete;
+
+private:
+    sigset_t before_;
+};
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Start.
+
+runtime_core::runtime_core(runtime_options options, bool caller_works)
+    : idle(resolve_processors(options)), options_(std::move(options)) {
+    options_.processors = resolve_processors(options_);
+    options_.netpoll = resolve_backend(options_.netpoll);
+    if (options_.ignore_sigpipe) {
+        ignore_sigpipe_if_default();
+    }
+    for (std::uint32_t i = 0; i < options_.processors; ++i) {
+        workers_.push_back(std::make_unique<worker_thread>(*this, i));
+    }
+    start_workers(caller_works);
+    register_for_fork(*this);
+}
+
+runtime_core::~runtime_core() {
+    unregister_for_fork(*this);
+    WEFT_ASSERT(threads_.empty());
+}
+
+// Every worker enables its poller on its own thread, then all wait for the verdict: when one of
+// them failed and the choice is free, the pollers of the other backend are made for all of them.
+void runtime_core::start_workers(bool caller_works) {
+    const auto log_line = [this](std::string_view line) { log(line); };
+    netpoller_ = make_netpoller(to_choice(options_.netpoll), processor_count(), log_line);
+    {
+        const block_signals blocked;
+        try {
+            for (std::uint32_t i = caller_works ? 1 : 0; i < processor_count(); ++i) {
+                threads_.emplace_back([this, i] { thread_main(i); });
+            }
+        } catch (const std::system_error& error) {
+            give_up_start();
+            throw std::system_error(error.code(),
+                                    fmt::format("weft: cannot start {} worker threads; lower "
+                                                "runtime_options::processors or raise the limit "
+                                                "on threads (ulimit -u)",
+                                                processor_count()));
+        }
+    }
+    for (int round = 0;; ++round) {
+        const start_result failure = run_start_round(caller_works);
+        if (failure.error == 0) {
+            break;
+        }
+        if (options_.netpoll != netpoll_backend::automatic || round != 0) {
+            give_up_start();
+            throw std::system_error(
+                failure.error, std::system_category(),
+                fmt::format("weft: {} cannot start ({})", netpoller_->name(), failure.step));
+        }
+        log(fmt::format("weft: io_uring cannot start ({}: {}); using epoll", failure.step,
+                        std::system_category().message(failure.error)));
+        try {
+            netpoller_ = make_netpoller(backend_choice::epoll, processor_count(), log_line);
+        } catch (...) {
+            give_up_start();
+            throw;
+        }
+    }
+    const std::lock_guard held(mutex_);
+    workers_released_ = true;
+    changed_.notify_all();
+}
+
+// One attempt of all workers to enable their pollers; the first failure, or success.
+start_result runtime_core::run_start_round(bool caller_works) {
+    std::unique_lock held(mutex_);
+    workers_ready_ = 0;
+    first_failure_ = {};
+    ++start_round_;
+    changed_.notify_all();
+    if (caller_works) {
+        held.unlock();
+        enable_poller(0);
+        held.lock();
+    }
+    changed_.wait(held, [this] { return workers_ready_ == processor_count(); });
+    return first_failure_;
+}
+
+void runtime_core::enable_poller(std::uint32_t index) {
+    poller& io = netpoller_->worker_poller(index);
+    workers_[index]->set_poller(io);
+    const start_result result = io.enable_on_this_thread();
+    const std::lock_guard held(mutex_);
+    if (result.error != 0 && first_failure_.error == 0) {
+        first_failure_ = result;
+    }
+    ++workers_ready_;
+    changed_.notify_all();
+}
+
+void runtime_core::give_up_start() {
+    {
+        const std::lock_guard held(mutex_);
+        start_cancelled_ = true;
+        changed_.notify_all();
+    }
+    for (std::thread& each : threads_) {
+        each.join();
+    }
+    threads_.clear();
+}
+
+void runtime_core::thread_main(std::uint32_t index) {
+    ::prctl(PR_SET_NAME, fmt::format("weft-{}", index).c_str());
+    // Timed sleeps of this thread are not rounded up by the kernel's 50 us.
+    ::prctl(PR_SET_TIMERSLACK, 1UL);
+    std::uint32_t round = 0;
+    for (;;) {
+        {
+            std::unique_lock held(mutex_);
+            changed_.wait(held, [&] {
+                return start_round_ != round || workers_released_ || start_cancelled_;
+            });
+            if (start_cancelled_) {
+                return;
+            }
+            if (start_round_ == round) {
+                break;
+            }
+            round = start_round_;
+        }
+        enable_poller(index);
+    }
+    if (index == 0) {
+        serve_worker_zero();
+    } else {
+        serve_other_worker(*workers_[index]);
+    }
+}
+
+void runtime_core::run_caller() {
+    const long slack = ::prctl(PR_GET_TIMERSLACK);
+    ::prctl(PR_SET_TIMERSLACK, 1UL);
+    serve_worker_zero();
+    if (slack > 0) {
+        ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack));
+    }
+    join();
+}
+
+void runtime_core::run_main(task_control& main, std::coroutine_handle<> frame) {
+    main_task_ = &main;
+    workers_[0]->enter_thread();
+    launch(main, frame);
+    run_caller();
+}
+
+// ---------------------------------------------------------------------------------------------
+// End.
+
+void runtime_core::serve_worker_zero() {
+    worker_thread& self = *workers_[0];
+    self.enter_thread();
+    self.run();
+    wait_for_others_to_stop();
+    enter_phase(runtime_phase::destroying);
+    destroy_suspended();
+    enter_phase(runtime_phase::ended);
+    self.io_->shut_down();
+    self.leave_thread();
+}
+
+void runtime_core::serve_other_worker(worker_thread& self) {
+    self.enter_thread();
+    self.run();
+    {
+        std::unique_lock held(mutex_);
+        ++workers_stopped_;
+        changed_.notify_all();
+        changed_.wait(held, [this] { return phase() == runtime_phase::ended; });
+    }
+    self.io_->shut_down();
+    self.leave_thread();
+}
+
+void runtime_core::begin_drain() noexcept {
+    runtime_phase expected = runtime_phase::running;
+    if (!phase_.compare_exchange_strong(expected, runtime_phase::draining)) {
+        return;
+    }
+    branch_list readied;
+    slabs.for_each_alive([&](task_control& each) { stop_scope(each.root_scope, false, readied); });
+    auto* here = static_cast<worker_thread*>(current_worker());
+    if (here != nullptr && &here->runtime() == this) {
+        here->ready_batch(readied);
+        start_grace_timer(*here);
+    } else {
+        if (!readied.empty()) {
+            inject(readied);
+        }
+        workers_[0]->set_attention(attention::drain);
+        workers_[0]->wake();
+    }
+    drain_word_.fetch_add(1, std::memory_order_seq_cst);
+    if (tasks_alive() == 0) {
+        begin_stop();
+    }
+}
+
+void runtime_core::start_grace_timer(worker_thread& on) noexcept {
+    try {
+        on.p.timers.add(grace_timer_, after(monotonic_now(), options_.shutdown_grace));
+        on.timer_added();
+    } catch (const std::bad_alloc&) {
+        begin_stop();  // No memory for a timer: end without grace rather than never.
+    }
+}
+
+void runtime_core::drain_timer::fire(branch_list&) noexcept {
+    owner_.begin_stop();
+}
+
+void runtime_core::begin_stop() noexcept {
+    runtime_phase expected = runtime_phase::draining;
+    if (!phase_.compare_exchange_strong(expected, runtime_phase::stopping)) {
+        return;
+    }
+    for (auto& each : workers_) {
+        each->set_attention(attention::stopping);
+        each->wake();
+    }
+}
+
+std::uint64_t runtime_core::tasks_alive() const noexcept {
+    std::uint64_t ended = 0;
+    std::uint64_t spawned = spawned_outside.load(std::memory_order_acquire);
+    for (const auto& each : workers_) {
+        ended += each->p.ended.read_acquire();
+    }
+    for (const auto& each : workers_) {
+        spawned += each->p.spawned.read_acquire();
+    }
+    return spawned - ended;
+}
+
+void runtime_core::task_ended(worker_thread& on, bool ended_main) noexcept {
+    on.p.ended.add_release();
+    if (ended_main) {
+        begin_drain();
+    }
+    if (phase() == runtime_phase::running) [[likely]] {
+        return;
+    }
+    // seq_cst read-modify-write: see the essay on who decides that no task is left.
+    drain_word_.fetch_add(1, std::memory_order_seq_cst);
+    if (tasks_alive() == 0) {
+        begin_stop();
+    }
+}
+
+void runtime_core::wait_for_others_to_stop() {
+    std::unique_lock held(mutex_);
+    const auto all_stopped = [this] { return workers_stopped_ + 1 == processor_count(); };
+    const auto limit = options_.shutdown_timeout;
+    if (limit >= std::chrono::hours(24 * 365)) {
+        changed_.wait(held, all_stopped);
+    } else if (!changed_.wait_for(held, limit, all_stopped)) {
+        log(
+            fmt::format("weft: {} of {} workers still run a task {} ms after the runtime was asked "
+                        "to end; a task must co_await, or call blocking code through blocking()",
+                        processor_count() - 1 - workers_stopped_, processor_count(),
+                        std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
+        std::terminate();
+    }
+}
+
+// Alone: every other worker has left its loop. Ready is a no-op and spawning is refused, so what
+// destructors do here ends in nothing.
+void runtime_core::destroy_suspended() noexcept {
+    // First nobody from outside may touch a task any more: the destructor of a stop callback waits
+    // for one that runs, and the gate for everybody else.
+    slabs.for_each_alive([](task_control& each) {
+        if (each.extras != nullptr) {
+            each.extras->stop_callback.reset();
+        }
+    });
+    gate.close();
+    slabs.for_each_alive([](task_control& each) {
+        each.alive.store(false, std::memory_order_relaxed);
+        destroy_chain(std::exchange(each.main_branch.handle, nullptr));
+        end_unfinished(each);
+    });
+}
+
+void runtime_core::dispose(runtime_core* ended) noexcept {
+    ended->netpoller_.reset();
+    {
+        const std::lock_guard held(ended->mutex_);
+        ended->disposed_ = true;
+        ended->slabs.for_each_slot([&](task_control& each) {
+            if (each.in_use) {
+                ++ended->handles_left_;
+            }
+        });
+        if (ended->handles_left_ != 0) {
+            return;
+        }
+    }
+    delete ended;
+}
+
+void runtime_core::release_from_outside(task_control* released) noexcept {
+    {
+        const std::lock_guard held(mutex_);
+        released->in_use = false;
+        released->next_free = nullptr;
+        slabs.release({released, 1});
+        if (!disposed_ || --handles_left_ != 0) {
+            return;
+        }
+    }
+    delete this;
+}
+
+void runtime_core::enter_phase(runtime_phase entered) {
+    const std::lock_guard held(mutex_);
+    phase_.store(entered, std::memory_order_release);
+    changed_.notify_all();
+}
+
+void runtime_core::join() {
+    for (std::thread& each : threads_) {
+        each.join();
+    }
+    threads_.clear();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Waking and readying from outside.
+
+bool runtime_core::wake_if_needed() noexcept {
+    if (!idle.wake_wanted()) {
+        return false;
+    }
+    const std::uint32_t holder = sentinel.holder_hint();
+    worker_thread* last_choice =
+        holder == sentinel_role<layer>::none ? nullptr : workers_[holder].get();
+    worker_thread* chosen = idle.wake_one(last_choice);
+    if (chosen == nullptr) {
+        return false;
+    }
+    count_wake();
+    chosen->wake();
+    return true;
+}
+
+void runtime_core::wake_for_role() noexcept {
+    if (worker_thread* chosen = idle.wake_any()) {
+        count_wake();
+        chosen->wake();
+    }
+}
+
+void runtime_core::count_wake() noexcept {
+    if (auto* here = static_cast<worker_thread*>(current_worker())) {
+        here->p.wakes.add();
+    }
+}
+
+bool runtime_core::anything_to_watch() noexcept {
+    for (const auto& each : workers_) {
+        if (each->p.timers.earliest_hint() != no_deadline) {
+            return true;
+        }
+    }
+    return netpoller_->needs_watcher();
+}
+
+void runtime_core::inject(branch_list& readied) noexcept {
+    for (branch* each = readied.front(); each != nullptr; each = each->next) {
+        each->status = branch_status::queued;
+    }
+    global.push_batch(readied.front(), readied.back(), readied.size());
+    wake_if_needed();
+}
+
+void runtime_core::mark_forked() noexcept {
+    for (auto& each : workers_) {
+        each->set_attention(attention::forked);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Reports.
+
+void runtime_core::log(std::string_view line) const noexcept {
+    if (options_.log) {
+        options_.log(line);
+        return;
+    }
+    std::string whole(line);
+    whole.push_back('\n');
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
+}
+
+void runtime_core::report_failure(const task_failure& failure) const noexcept {
+    if (options_.on_failure) {
+        options_.on_failure(failure);
+        return;
+    }
+    std::string what = "an exception that is no std::exception";
+    try {
+        std::rethrow_exception(failure.exception);
+    } catch (const std::exception& error) {
+        what = error.what();
+    } catch (...) {
+    }
+    log(
+        fmt::format("weft: task {} ({}), spawned at {}:{}, ended by an exception that nobody "
+                    "awaits: {}; catch it in the task, await its handle, or set "
+                    "runtime_options::on_failure",
+                    failure.task_id, failure.task_name.empty() ? "unnamed" : failure.task_name,
+                    failure.spawn_site.file_name(), failure.spawn_site.line(), what));
+    std::terminate();
+}
+
+runtime_statistics runtime_core::statistics() const {
+    runtime_statistics result;
+    // What has ended is read before what was spawned, so that the difference is never negative.
+    for (const auto& each : workers_) {
+        result.processors.push_back(each->p.statistics());
+    }
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+        result.processors[i].spawned = workers_[i]->p.spawned.read();
+    }
+    result.spawned_outside = spawned_outside.load(std::memory_order_relaxed);
+    result.netpoller = netpoller_->name();
+    return result;
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+//
+// A runtime: its workers, the queue and the protocols that they share, its tasks, and its end.
+//
+// The phases of a runtime, each entered once and in this order:
+//
+//     running    tasks run and may spawn
+//     draining   the main task has returned (or shutdown() was called): every task was asked to
+//                stop, spawning is refused, workers go on until no task is left or the grace
+//                period is over
+//     stopping   workers leave their loops; who left stays away from everything shared
+//     destroying worker 0, alone, destroys what is still suspended; ready is a no-op
+//     ended      pollers are emptied by their owners; threads end
+//
+// Who decides that no task is left: each processor counts what it spawned and what ended on it. In
+// the draining phase nothing is spawned any more, so the sum only falls. Whoever ends a task
+// publishes its count by a read-modify-write of drain_word_ and then adds all counts up; of the
+// last ones to end a task, the one whose read-modify-write comes last sees all counts, and begins
+// the stop.
+#pragma once
+
+#include "lib/sched/foreign_gate.hpp"
+#include "lib/sched/global_queue.hpp"
+#include "lib/sched/task_slabs.hpp"
+
+#include <weft/detail/netpoll/netpoller.hpp>
+#include <weft/detail/sched/idle_protocol.hpp>
+#include <weft/detail/sched/sentinel.hpp>
+#include <weft/detail/time/timer_heap.hpp>
+#include <weft/runtime_options.hpp>
+#include <weft/statistics.hpp>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace weft::detail {
+
+class worker_thread;
+
+enum class runtime_phase : std::uint32_t { running, draining, stopping, destroying, ended };
+
+class runtime_core {
+public:
+    /// Checks the options, makes the pollers and the threads of all workers, and returns when every
+    /// worker is ready. With `caller_works`, the calling thread is worker 0 and must call
+    /// run_caller(). Throws std::invalid_argument for nonsense, std::system_error where a forced
+    /// backend or the first thread cannot start; nothing is left behind then.
+    runtime_core(runtime_options options, bool caller_works);
+    runtime_core(const runtime_core&) = delete;
+    runtime_core& operator=(const runtime_core&) = delete;
+
+    /// Worker 0 on the calling thread: returns when the runtime has ended.
+    void run_caller();
+    /// The same with a main task, which is queued on the first processor and whose end is the end
+    /// of the runtime.
+    void run_main(task_control& main, std::coroutine_handle<> frame);
+
+    /// Any thread: no more spawning; every task is asked to stop. Later calls do nothing.
+    void begin_drain() noexcept;
+    /// Any thread outside: waits until the runtime has ended and its threads are joined.
+    void join();
+
+    /// Gives the runtime up after join(). A handle of one of its tasks may outlive it; the last of
+    /// them then destroys what is left of the runtime.
+    static void dispose(runtime_core* ended) noexcept;
+    /// Gives a control block back from a thread that is no worker.
+    void release_from_outside(task_control* released) noexcept;
+
+    runtime_phase phase() const noexcept { return phase_.load(std::memory_order_acquire); }
+    bool spawning_allowed() const noexcept { return phase() == runtime_phase::running; }
+
+    // Shared by the workers. Each member has its own protocol.
+    const runtime_options& options() const noexcept { return options_; }
+    std::uint32_t processor_count() const noexcept {
+        return static_cast<std::uint32_t>(workers_.size());
+    }
+    worker_thread& worker_at(std::uint32_t index) noexcept { return *workers_[index]; }
+    global_queue global;
+    idle_protocol<layer, worker_thread> idle;
+    sentinel_role<layer> sentinel;
+    task_slabs slabs;
+    /// Tasks spawned from outside.
+    std::atomic<std::uint64_t> spawned_outside{0};
+    /// Threads that are no workers of this runtime pass through it before they touch a task.
+    foreign_gate gate;
+    netpoller& net() noexcept { return *netpoller_; }
+
+    /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
+    bool wake_if_needed() noexcept;
+    /// Wakes a parked worker for the role of the sentinel.
+    void wake_for_role() noexcept;
+    /// Is anything there that a sentinel would watch?
+    bool anything_to_watch() noexcept;
+
+    /// A task has ended on `on`: counts, and begins the stop after the last one of the draining
+    /// phase.
+    void task_ended(worker_thread& on, bool ended_main) noexcept;
+    bool is_main(const task_control& task) const noexcept { return &task == main_task_; }
+
+    /// Puts branches into the global queue from a thread that is no worker of this runtime.
+    void inject(branch_list& readied) noexcept;
+
+    void log(std::string_view line) const noexcept;
+    void report_failure(const task_failure& failure) const noexcept;
+    runtime_statistics statistics() const;
+
+    /// Ids of tasks, in blocks of 16 for each worker.
+    std::uint64_t next_id_block() noexcept {
+        // Relaxed: only uniqueness is wanted.
+        return next_id_.fetch_add(16, std::memory_order_relaxed);
+    }
+
+    /// Set by the child of a fork: see worker_thread::serve_attention.
+    void mark_forked() noexcept;
+
+private:
+    friend class worker_thread;
+    friend struct std::default_delete<runtime_core>;
+    ~runtime_core();
+
+    class drain_timer final : public timer {
+    public:
+        explicit drain_timer(runtime_core& owner) noexcept : owner_(owner) {}
+        void fire(branch_list& readied) noexcept override;
+
+    private:
+        runtime_core& owner_;
+    };
+
+    void start_workers(bool caller_works);
+    start_result run_start_round(bool caller_works);
+    void enable_poller(std::uint32_t index);
+    void give_up_start();
+    void start_grace_timer(worker_thread& on) noexcept;
+    void count_wake() noexcept;
+    void begin_stop() noexcept;
+    void wait_for_others_to_stop();
+    void destroy_suspended() noexcept;
+    void thread_main(std::uint32_t index);
+    void serve_worker_zero();
+    void serve_other_worker(worker_thread& self);
+    std::uint64_t tasks_alive() const noexcept;
+    void enter_phase(runtime_phase entered);
+
+    runtime_options options_;
+    std::vector<std::unique_ptr<worker_thread>> workers_;
+    std::unique_ptr<netpoller> netpoller_;
+    std::vector<std::thread> threads_;
+    std::atomic<runtime_phase> phase_{runtime_phase::running};
+    std::atomic<std::uint64_t> drain_word_{0};
+    /// Set before the main task starts; read by the worker that ends a task.
+    task_control* main_task_ = nullptr;
+    std::atomic<std::uint64_t> next_id_{1};
+    drain_timer grace_timer_{*this};
+
+    // Start and end of the workers; not used while tasks run.
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::uint32_t workers_ready_ = 0;
+    std::uint32_t workers_stopped_ = 0;
+    std::uint32_t start_round_ = 0;
+    bool workers_released_ = false;
+    bool start_cancelled_ = false;
+    start_result first_failure_{};
+    // After the end: control blocks that handles still hold.
+    bool disposed_ = false;
+    std::size_t handles_left_ = 0;
+};
+
+}  // namespace weft::detail

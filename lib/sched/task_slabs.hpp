@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/base/spin_lock.hpp>
+#include <weft/detail/task/task_control.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace weft::detail {
+
+/// The control blocks of a runtime: type-stable slots in slabs that live as long as the runtime.
+/// Freed slots go to a list from which the next spawn takes one; a walk over the slabs sees every
+/// task, so that spawning and ending pay nothing for being observable.
+class task_slabs {
+public:
+    ~task_slabs() {
+        for (auto& slab : slabs_) {
+            for (auto& slot : *slab) {
+                delete slot.extras;
+            }
+        }
+    }
+
+    /// A chain of slots, linked through next_free.
+    struct batch {
+        task_control* first = nullptr;
+        std::uint32_t count = 0;
+    };
+
+    /// Any thread: up to `wanted` free slots, at least one. Throws std::bad_alloc, and has then
+    /// changed nothing.
+    batch acquire(std::uint32_t wanted) {
+        if (batch found = take_free(wanted); found.count != 0) {
+            return found;
+        }
+        auto added = std::make_unique<slab>();
+        const std::lock_guard growing(growth_);
+        slabs_.push_back(std::move(added));
+        batch fresh;
+        for (auto& slot : *slabs_.back()) {
+            slot.next_free = fresh.first;
+            fresh.first = &slot;
+            ++fresh.count;
+        }
+        if (fresh.count > wanted) {
+            task_control* last = fresh.first;
+            for (std::uint32_t i = 1; i < wanted; ++i) {
+                last = last->next_free;
+            }
+            batch rest{std::exchange(last->next_free, nullptr), fresh.count - wanted};
+            fresh.count = wanted;
+            release(rest);
+        }
+        return fresh;
+    }
+
+    /// Any thread.
+    void release(batch released) noexcept {
+        if (released.count == 0) {
+            return;
+        }
+        task_control* last = released.first;
+        while (last->next_free != nullptr) {
+            last = last->next_free;
+        }
+        const std::lock_guard held(lock_);
+        last->next_free = free_.first;
+        free_.first = released.first;
+        free_.count += released.count;
+    }
+
+    /// Calls `visit` for each slot whose task is alive. Slots may begin and end meanwhile.
+    template <class Visit>
+    void for_each_alive(Visit&& visit) {
+        const std::lock_guard growing(growth_);
+        for (auto& slab : slabs_) {
+            for (auto& slot : *slab) {
+                // Acquire pairs with the release in launch(): the task is set up.
+                if (slot.alive.load(std::memory_order_acquire)) {
+                    visit(slot);
+                }
+            }
+        }
+    }
+
+    /// Calls `visit` for each slot.
+    template <class Visit>
+    void for_each_slot(Visit&& visit) {
+        const std::lock_guard growing(growth_);
+        for (auto& slab : slabs_) {
+            for (auto& slot : *slab) {
+                visit(slot);
+            }
+        }
+    }
+
+private:
+    using slab = std::array<task_control, 64>;
+
+    batch take_free(std::uint32_t wanted) noexcept {
+        const std::lock_guard held(lock_);
+        batch taken{free_.first, std::min(wanted, free_.count)};
+        if (taken.count == 0) {
+            return {};
+        }
+        task_control* last = taken.first;
+        for (std::uint32_t i = 1; i < taken.count; ++i) {
+            last = last->next_free;
+        }
+        free_.first = std::exchange(last->next_free, nullptr);
+        free_.count -= taken.count;
+        return taken;
+    }
+
+    spin_lock<layer> lock_;
+    batch free_;
+    std::mutex growth_;
+    std::vector<std::unique_ptr<slab>> slabs_;
+};
+
+}  // namespace weft::detail

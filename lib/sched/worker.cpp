@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// What suspended and ending coroutines call: see include/weft/detail/sched/worker.hpp.
+#include "lib/sched/runtime_core.hpp"
+#include "lib/sched/worker_thread.hpp"
+
+#include <weft/detail/base/assert.hpp>
+#include <weft/detail/task/operation.hpp>
+
+namespace weft::detail {
+
+// Slow path of take_budget().
+bool worker::needs_no_requeue() noexcept {
+    auto& self = static_cast<worker_thread&>(*this);
+    constexpr auto timer_changed = static_cast<std::uint32_t>(attention::timer_changed);
+    if (budget_ == 0) {
+        return false;
+    }
+    if (attention_.load(std::memory_order_relaxed) != timer_changed) {
+        return false;
+    }
+    // Only the sentinel has to know; the branch need not go through the queue for that. Another
+    // reason that arrives meanwhile is found by the next await.
+    attention_.fetch_and(~timer_changed, std::memory_order_relaxed);
+    self.tell_sentinel();
+    --budget_;
+    return true;
+}
+
+void worker::requeue_running(branch& running) noexcept {
+    auto& self = static_cast<worker_thread&>(*this);
+    constexpr auto yield_wanted = static_cast<std::uint32_t>(attention::yield_wanted);
+    running.reason = wait_reason::yield;
+    if ((attention_.load(std::memory_order_relaxed) & yield_wanted) != 0) {
+        // It has overrun its slice: behind everybody.
+        attention_.fetch_and(~yield_wanted, std::memory_order_relaxed);
+        running.status = branch_status::queued;
+        runtime_->global.push_back(&running);
+        runtime_->wake_if_needed();
+        return;
+    }
+    self.ready_back(&running);
+}
+
+std::coroutine_handle<> worker::requeue(branch& running, std::coroutine_handle<> next) noexcept {
+    running.handle = next;
+    running.restart = false;
+    requeue_running(running);
+    return std::noop_coroutine();
+}
+
+void worker::requeue(branch& running, operation& next) noexcept {
+    running.waiting_for = &next;
+    running.restart = true;
+    requeue_running(running);
+}
+
+std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<> frame) noexcept {
+    // The frame is suspended only when this has returned; the loop does the rest.
+    running.handle = frame;
+    static_cast<worker_thread*>(this)->finished_ = running.owner;
+    return std::noop_coroutine();
+}
+
+void worker::timer_added() noexcept {
+    // Now is too early for a wake-up that costs twenty microseconds: the branch may be about to
+    // suspend anyway. The loop, or the next transfer, tells the sentinel.
+    if (runtime_->sentinel.to_be_woken(timers_->earliest()) != sentinel_role<layer>::none) {
+        set_attention(attention::timer_changed);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Parking and readying.
+
+bool prepare_park(branch& waiter, operation& next) noexcept {
+    next.waiter_ = &waiter;
+    waiter.waiting_for = &next;
+    waiter.reason = next.reason_;
+    waiter.restart = next.restarts_;
+    if (!waiter.word.stop_requested()) [[likely]] {
+        return true;
+    }
+    next.outcome_ = waiter.word.late() ? operation_outcome::late : operation_outcome::cancelled;
+    return false;
+}
+
+bool finish_inline(branch& waiter, operation& ready) noexcept {
+    if (waiter.current->take_budget()) [[likely]] {
+        return true;
+    }
+    waiter.current->requeue(waiter, ready);
+    return false;
+}
+
+bool park(branch& waiter, operation& published) noexcept {
+    waiter.status = branch_status::parked;
+    switch (waiter.word.suspend()) {
+        case suspend_outcome::suspended:
+            return false;
+        case suspend_outcome::completed:
+            break;
+        case suspend_outcome::stopped:
+            published.outcome_ =
+                waiter.word.late() ? operation_outcome::late : operation_outcome::cancelled;
+            if (published.unlink()) {
+                waiter.word.withdrawn();
+            } else if (!waiter.word.let_go()) {
+                return false;  // The completer holds it and readies the branch.
+            }
+            break;
+    }
+    waiter.status = branch_status::running;
+    return true;
+}
+
+void operation::await_completer() noexcept {
+    while (waiter_->word.is_armed()) {
+        layer::yield_thread();
+    }
+}
+
+void stop_scope(basic_scope<layer, branch>& stopped, bool late, branch_list& readied) noexcept {
+    branch* parked = stopped.stop(late);
+    while (parked != nullptr) {
+        branch* cancelled = parked;
+        parked = cancelled->next;  // Before let_go(), after which the branch may run.
+        operation& op = *cancelled->waiting_for;
+        op.cancel_with(late ? operation_outcome::late : operation_outcome::cancelled);
+        if (op.unlink()) {
+            cancelled->word.withdrawn();
+            readied.push_back(cancelled);
+        } else if (cancelled->word.let_go()) {
+            readied.push_back(cancelled);
+        }
+    }
+}
+
+void make_ready(branch* readied) noexcept {
+    branch_list one;
+    one.push_back(readied);
+    make_ready(one);
+}
+
+void make_ready(branch_list& readied) noexcept {
+    if (readied.empty()) {
+        return;
+    }
+    runtime_core& home = *readied.front()->owner->runtime;
+    auto* here = static_cast<worker_thread*>(current_worker());
+    if (home.phase() >= runtime_phase::destroying) {
+        return;
+    }  // Everything is being destroyed.
+    if (here != nullptr && &here->runtime() == &home) {
+        here->ready_batch(readied);
+    } else {
+        home.inject(readied);
+    }
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: MIT
+#include "lib/sched/worker_thread.hpp"
+
+#include "lib/base/futex.hpp"
+#include "lib/sched/runtime_core.hpp"
+
+#include <weft/detail/base/assert.hpp>
+#include <weft/detail/base/clock.hpp>
+#include <weft/detail/task/operation.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace weft::detail {
+
+namespace {
+
+constinit thread_local worker_thread* this_thread_worker = nullptr;
+
+/// Half a ring moves to the global queue.
+struct overflow_to {
+    worker_thread& from;
+    void operator()(branch* first, branch* last, std::size_t count) const noexcept {
+        from.p.overflows.add();
+        from.runtime().global.push_batch(first, last, count);
+    }
+};
+
+}  // namespace
+
+[[gnu::noinline]] worker* current_worker() noexcept {
+    return this_thread_worker;
+}
+
+worker_thread::worker_thread(runtime_core& runtime, std::uint32_t index)
+    : worker(runtime, index, p.timers),
+      random_(static_cast<std::uint64_t>(monotonic_now()) + index + 1) {}
+
+worker_thread::~worker_thread() {
+    runtime_->slabs.release(free_controls_);
+}
+
+void worker_thread::enter_thread() noexcept {
+    this_thread_worker = this;
+    this_thread_frames = &p.frames;
+}
+
+void worker_thread::leave_thread() noexcept {
+    this_thread_worker = nullptr;
+    this_thread_frames = nullptr;
+}
+
+// ---------------------------------------------------------------------------------------------
+// The loop.
+
+void worker_thread::run() {
+    while (branch* taken = next()) {
+        execute(taken);
+    }
+}
+
+branch* worker_thread::next() {
+    // Acquire pairs with the release in set_attention(): the reason is visible.
+    if (attention_.load(std::memory_order_relaxed) != 0 && !serve_attention()) {
+        return nullptr;
+    }
+    ++turns_;
+    if (ticks_ % global_period == 0 && runtime_->global.size() != 0) {
+        if (branch* taken = take_global(1)) {
+            return begin_slice(taken);
+        }
+    }
+    if (turns_ % poll_period == 0) {
+        run_timers_of(p);
+        if (io_->has_work()) {
+            poll_io();
+        }
+    }
+    if (branch* taken = take_next()) {
+        return taken;
+    }
+    if (branch* taken = p.queue.pop()) {
+        // Whoever takes from a ring that stays full enough for others sees to it that somebody
+        // helps; otherwise one woken searcher would have to find everything alone.
+        if (runtime_->idle.parked_hint() != 0 && p.queue.ring_size() >= 2) {
+            runtime_->wake_if_needed();
+        }
+        return begin_slice(taken);
+    }
+    return find_work();
+}
+
+branch* worker_thread::begin_slice(branch* taken) noexcept {
+    ++ticks_;
+    next_chain_ = 0;
+    return taken;
+}
+
+// What comes from runnext inherits the slice of the branch that put it there. The chain is bounded
+// in number and in time, so a pair that wakes each other cannot starve the ring.
+branch* worker_thread::take_next() {
+    branch* taken = p.queue.pop_next();
+    if (taken == nullptr) {
+        return nullptr;
+    }
+    const monotonic_time now = slice_now();
+    if (next_chain_ == 0) {
+        slice_began_ = now;
+    }
+    if (++next_chain_ <= next_chain_limit && now - slice_began_ <= slice_length) {
+        return taken;
+    }
+    if (p.queue.ring_size() == 0 && runtime_->global.size() == 0) {
+        return begin_slice(taken);
+    }
+    p.queue.push_back(taken, overflow_to{*this});
+    // It was out of sight for a moment, in which a parking worker may have missed it.
+    p.queue.publish_barrier();
+    runtime_->wake_if_needed();
+    branch* first = p.queue.pop();
+    return first != nullptr ? begin_slice(first) : find_work();
+}
+
+branch* worker_thread::take_global(std::size_t limit) noexcept {
+    branch_list batch;
+    runtime_->global.pop_share(runtime_->processor_count(), limit, batch);
+    branch* first = batch.pop_front();
+    while (branch* more = batch.pop_front()) {
+        p.queue.push_back(more, overflow_to{*this});
+    }
+    return first;
+}
+
+void worker_thread::execute(branch* running) noexcept {
+    WEFT_ASSERT(running->status == branch_status::queued);
+    running->status = branch_status::running;
+    running->current = this;
+    running_ = running;
+    budget_ = inline_budget;
+    p.tasks_run.add();
+    if (!running->restart || running->waiting_for->start(*running)) {
+        running->restart = false;
+        running->handle.resume();
+    }
+    running_ = nullptr;
+    if (finished_ != nullptr) {
+        finish_task();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Without work of its own.
+
+branch* worker_thread::find_work() {
+    for (;;) {
+        if (attention_.load(std::memory_order_relaxed) != 0 && !serve_attention()) {
+            return nullptr;
+        }
+        if (branch* taken = find_published()) {
+            if (searching_) {
+                search_succeeded();
+            }
+            if (std::exchange(left_role_, false)) {
+                hand_role_over();
+            }
+            return taken;
+        }
+        runtime_->idle.park(*this, std::exchange(searching_, false));
+        if (anything_published()) {
+            // Back to search, whatever the limit says: this is the recheck that publishers rely on.
+            runtime_->idle.unpark(*this, true);
+            searching_ = true;
+            continue;
+        }
+        sleep();
+    }
+}
+
+// One look at everything that is not in the own ring, in the order of search.
+branch* worker_thread::find_published() {
+    if (runtime_->global.size() != 0) {
+        if (branch* taken = take_global(local_queue<layer, branch>::capacity / 2)) {
+            return begin_slice(taken);
+        }
+    }
+    bool readied = run_timers_of(p);
+    if (io_->has_work()) {
+        readied = poll_io() || readied;
+    }
+    if (readied || p.queue.size() != 0) {
+        if (branch* taken = take_next()) {
+            return taken;
+        }
+        if (branch* taken = p.queue.pop()) {
+            return begin_slice(taken);
+        }
+    }
+    if (!searching_) {
+        searching_ = runtime_->idle.begin_search();
+    }
+    if (!searching_) {
+        return nullptr;
+    }
+    branch* stolen = steal();
+    return stolen != nullptr ? begin_slice(stolen) : nullptr;
+}
+
+branch* worker_thread::steal() {
+    const std::uint32_t count = runtime_->processor_count();
+    if (count == 1) {
+        return nullptr;
+    }
+    for (int pass = 0; pass < steal_passes; ++pass) {
+        const bool last = pass == steal_passes - 1;
+        // Random order without repetition: a step that has no common divisor with the count.
+        std::uint32_t step = random_.below(count) + 1;
+        while (std::gcd(step, count) != 1) {
+            step = random_.below(count) + 1;
+        }
+        std::uint32_t at = random_.below(count);
+        for (std::uint32_t i = 0; i < count; ++i, at = (at + step) % count) {
+            if (at == index_) {
+                continue;
+            }
+            processor& victim = runtime_->worker_at(at).p;
+            const std::size_t before = p.queue.ring_size();
+            if (branch* taken = victim.queue.steal_into(p.queue, false)) {
+                p.steals.add(1 + p.queue.ring_size() - before);
+                return taken;
+            }
+            if (!last) {
+                continue;
+            }
+            if (run_timers_of(victim)) {
+                if (branch* taken = take_next()) {
+                    return taken;
+                }
+                if (branch* taken = p.queue.pop()) {
+                    return taken;
+                }
+            }
+            if (branch* taken = steal_next_of(victim)) {
+                return taken;
+            }
+        }
+    }
+    return nullptr;
+}
+
+// The victim is about to run its runnext in most cases; it gets about 3 us to do so.
+branch* worker_thread::steal_next_of(processor& victim) noexcept {
+    branch* seen = victim.queue.peek_next();
+    if (seen == nullptr) {
+        return nullptr;
+    }
+    const monotonic_time until = monotonic_now() + 3'000;
+    do {
+        layer::pause();
+        if (victim.queue.peek_next() != seen) {
+            return nullptr;
+        }
+    } while (monotonic_now() < until);
+    branch* taken = victim.queue.steal_next(seen);
+    if (taken != nullptr) {
+        p.steals.add();
+    }
+    return taken;
+}
+
+// A searcher found something. The last one to stop searching looks whether more is left: publishers
+// that saw it searching have not woken anybody.
+void worker_thread::search_succeeded() noexcept {
+    searching_ = false;
+    if (!runtime_->idle.end_search()) {
+        return;
+    }
+    if (p.queue.size() != 0 || anything_published()) {
+        runtime_->wake_if_needed();
+    }
+}
+
+// The recheck of idle_protocol.hpp: its loads are seq_cst.
+bool worker_thread::anything_published() noexcept {
+    if (runtime_->global.size() != 0) {
+        return true;
+    }
+    for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
+        if (!runtime_->worker_at(i).p.queue.empty()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Timers and I/O.
+
+bool worker_thread::run_timers_of(processor& of) noexcept {
+    if (of.timers.earliest_hint() == no_deadline) {
+        return false;
+    }
+    timer* due[timer_batch];
+    const std::size_t count = of.timers.collect_due(monotonic_now(), due, timer_batch);
+    if (count == 0) {
+        return false;
+    }
+    branch_list readied;
+    for (std::size_t i = 0; i < count; ++i) {
+        due[i]->fire(readied);
+    }
+    p.timers_fired.add(count);
+    const bool any = !readied.empty();
+    ready_batch(readied);
+    return any;
+}
+
+bool worker_thread::poll_io() noexcept {
+    branch_list readied;
+    io_->poll(readied);
+    const bool any = !readied.empty();
+    ready_batch(readied);
+    return any;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Readying.
+
+void worker_thread::ready_next(branch* readied) noexcept {
+    readied->status = branch_status::queued;
+    p.queue.push_next(readied, overflow_to{*this});
+    runtime_->wake_if_needed();
+}
+
+void worker_thread::ready_back(branch* readied) noexcept {
+    readied->status = branch_status::queued;
+    const bool alone = p.queue.ring_size() == 0;
+    p.queue.push_back(readied, overflow_to{*this});
+    // What lies behind others is a publication. Alone in the ring, this worker takes it next.
+    if (!alone) {
+        p.queue.publish_barrier();
+        runtime_->wake_if_needed();
+    }
+}
+
+void worker_thread::ready_batch(branch_list& readied) noexcept {
+    if (readied.empty()) {
+        return;
+    }
+    while (branch* each = readied.pop_front()) {
+        each->status = branch_status::queued;
+        p.queue.push_next(each, overflow_to{*this});
+    }
+    runtime_->wake_if_needed();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Sleeping and waking.
+
+void worker_thread::sleep() {
+    const bool is_sentinel = runtime_->sentinel.take(index_);
+    monotonic_time deadline = no_deadline;
+    if (is_sentinel) {
+        for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
+            deadline = std::min(deadline, runtime_->worker_at(i).p.timers.earliest());
+        }
+        runtime_->sentinel.watch_until(deadline);
+    }
+    branch_list readied;
+    const bool in_poller = io_->must_wait_here(is_sentinel);
+    p.parks.add();
+    if (park_word_.prepare(in_poller ? sleep_kind::in_poller : sleep_kind::in_futex)) {
+        if (in_poller) {
+            io_->wait(deadline, readied);
+        } else {
+            futex_wait(park_word_.word(), static_cast<std::uint32_t>(sleep_kind::in_futex),
+                       deadline);
+        }
+        park_word_.finish();
+    }
+    leave_sleep(is_sentinel, readied);
+}
+
+void worker_thread::leave_sleep(bool was_sentinel, branch_list& readied) noexcept {
+    if (was_sentinel) {
+        runtime_->sentinel.leave();
+    }
+    // Off the list by itself, or taken off by a waker, which then counted this worker as searching.
+    if (!runtime_->idle.unpark(*this, false)) {
+        searching_ = true;
+    }
+    ready_batch(readied);
+    if (!was_sentinel) {
+        return;
+    }
+    left_role_ = true;
+    for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
+        run_timers_of(runtime_->worker_at(i).p);
+    }
+}
+
+// The former sentinel is about to run a branch: somebody else has to watch.
+void worker_thread::hand_role_over() noexcept {
+    if (runtime_->idle.parked_hint() != 0 && runtime_->anything_to_watch()) {
+        runtime_->wake_for_role();
+    }
+}
+
+void worker_thread::wake() noexcept {
+    switch (park_word_.wake()) {
+        case sleep_kind::in_futex:
+            futex_wake(park_word_.word());
+            break;
+        case sleep_kind::in_poller:
+            io_->wake();
+            break;
+        case sleep_kind::awake:
+        case sleep_kind::notified:
+            break;
+    }
+}
+
+// False: the runtime stops.
+bool worker_thread::serve_attention() noexcept {
+    const std::uint32_t seen = attention_.exchange(0, std::memory_order_acquire);
+    const auto is_set = [seen](attention bit) {
+        return (seen & static_cast<std::uint32_t>(bit)) != 0;
+    };
+    if (is_set(attention::forked)) {
+        fatal(
+            "the process was forked and weft's runtime does not exist in the child; call exec or "
+            "_exit in the child, or fork before run()");
+    }
+    if (is_set(attention::stopping)) {
+        set_attention(attention::stopping);  // Stays until the end.
+        return false;
+    }
+    if (is_set(attention::drain)) {
+        runtime_->start_grace_timer(*this);
+    }
+    if (is_set(attention::timer_changed)) {
+        tell_sentinel();
+    }
+    if (is_set(attention::inbox) || is_set(attention::ring_has_work)) {
+        poll_io();
+    }
+    if (is_set(attention::slice_over)) {
+        next_chain_ = next_chain_limit;
+    }
+    return true;
+}
+
+void worker_thread::tell_sentinel() noexcept {
+    const std::uint32_t holder = runtime_->sentinel.to_be_woken(p.timers.earliest());
+    if (holder != sentinel_role<layer>::none && holder != index_) {
+        runtime_->worker_at(holder).wake();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Tasks.
+
+std::uint64_t worker_thread::take_id() noexcept {
+    if (next_id_ == id_block_end_) {
+        next_id_ = runtime_->next_id_block();
+        id_block_end_ = next_id_ + 16;
+    }
+    return next_id_++;
+}
+
+task_control* worker_thread::acquire_control() {
+    if (free_controls_.count == 0) {
+        free_controls_ = runtime_->slabs.acquire(32);
+    }
+    task_control* taken = free_controls_.first;
+    free_controls_.first = taken->next_free;
+    --free_controls_.count;
+    return taken;
+}
+
+void worker_thread::release_control(task_control* released) noexcept {
+    constexpr std::uint32_t limit = 128;
+    released->next_free = free_controls_.first;
+    free_controls_.first = released;
+    if (++free_controls_.count < limit) {
+        return;
+    }
+    task_control* last = released;
+    for (std::uint32_t i = 1; i < limit / 2; ++i) {
+        last = last->next_free;
+    }
+    task_slabs::batch half{std::exchange(free_controls_.first, last->next_free), limit / 2};
+    last->next_free = nullptr;
+    free_controls_.count -= limit / 2;
+    runtime_->slabs.release(half);
+}
+
+}  // namespace weft::detail

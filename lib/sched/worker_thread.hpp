@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// The loop of a worker: which branch runs next, and what a worker does when there is none.
+//
+// A worker is a thread (Go's M) that owns one processor (Go's P) and one poller for its whole life.
+// Order of search, fixed and tested literally:
+//
+//     every 61st tick   one branch from the global queue, so that it cannot starve
+//     every 8th turn    own timers that are due; own poller, if its flags show work
+//     runnext           inherits the time slice: no tick. At most 64 in a row and 5 ms in all,
+//                       then what is in runnext goes behind the ring
+//     own ring          a new slice: one tick
+//     global queue      a batch
+//     own poller        without waiting
+//     steal             four passes over the others in random order: rings; in the last pass also
+//                       due timers, and runnext if it stays there for about 3 us
+//     park              see idle_protocol.hpp; then sleep in the ring or on a futex
+//
+// A tick is a time slice: what comes from runnext does not count. A turn is one trip through the
+// loop. Go's phase is kept: the first branch runs in tick 1.
+//
+// What a worker readies (by a completion, a timer, the end of a task, a spawn) goes into its own
+// runnext, and what was there goes behind the ring; of a batch the last one stays in runnext. When
+// the ring is full, half of it and the kicked branch move to the global queue.
+#pragma once
+
+#include "lib/sched/processor.hpp"
+#include "lib/sched/task_slabs.hpp"
+
+#include <weft/detail/base/random.hpp>
+#include <weft/detail/sched/idle_protocol.hpp>
+#include <weft/detail/sched/park_word.hpp>
+#include <weft/detail/sched/worker.hpp>
+
+#include <cstdint>
+
+namespace weft::detail {
+
+class worker_thread final : public worker {
+public:
+    worker_thread(runtime_core& runtime, std::uint32_t index);
+    ~worker_thread();
+
+    /// On the thread of this worker: makes it the current worker, or none.
+    void enter_thread() noexcept;
+    void leave_thread() noexcept;
+
+    /// Runs branches until the runtime stops.
+    void run();
+
+    /// On this worker: into runnext, and what was there behind the ring. Wakes if needed.
+    void ready_next(branch* readied) noexcept;
+    /// On this worker: behind the ring.
+    void ready_back(branch* readied) noexcept;
+    /// On this worker: a batch; the last one stays in runnext.
+    void ready_batch(branch_list& readied) noexcept;
+
+    /// Any thread: makes the worker return from its sleep.
+    void wake() noexcept;
+
+    void set_poller(poller& io) noexcept { io_ = &io; }
+    std::uint64_t take_id() noexcept;
+    /// Control blocks, from a cache of this worker. acquire throws std::bad_alloc.
+    task_control* acquire_control();
+    void release_control(task_control* released) noexcept;
+
+    processor p;
+    parked_link<worker_thread> parked;  ///< Guarded by the lock of idle_protocol.
+
+private:
+    friend class worker;
+    friend class runtime_core;
+
+    static constexpr std::uint32_t global_period = 61;
+    static constexpr std::uint32_t poll_period = 8;
+    static constexpr std::uint32_t next_chain_limit = 64;
+    static constexpr monotonic_time slice_length = 5'000'000;
+    static constexpr std::size_t timer_batch = 64;
+    static constexpr int steal_passes = 4;
+
+    branch* next();
+    branch* take_next();
+    branch* begin_slice(branch* taken) noexcept;
+    branch* take_global(std::size_t limit) noexcept;
+    branch* find_work();
+    branch* find_published();
+    branch* steal();
+    branch* steal_next_of(processor& victim) noexcept;
+    bool run_timers_of(processor& of) noexcept;
+    bool poll_io() noexcept;
+    void execute(branch* running) noexcept;
+    void finish_task() noexcept;
+
+    bool serve_attention() noexcept;
+    void tell_sentinel() noexcept;
+    void search_succeeded() noexcept;
+    bool anything_published() noexcept;
+    void sleep();
+    void leave_sleep(bool was_sentinel, branch_list& readied) noexcept;
+    void hand_role_over() noexcept;
+
+    std::uint32_t ticks_ = 0;
+    std::uint32_t turns_ = 0;
+    std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
+    monotonic_time slice_began_ = 0;  ///< Read at the first runnext pop of a slice.
+    bool searching_ = false;
+    bool left_role_ = false;            ///< Was the sentinel in its last sleep.
+    task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.
+    std::uint64_t next_id_ = 0;
+    std::uint64_t id_block_end_ = 0;
+    task_slabs::batch free_controls_;
+    random_source random_;
+    park_word<layer> park_word_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+#include "lib/base/futex.hpp"
+#include "lib/sched/runtime_core.hpp"
+#include "lib/sched/worker_thread.hpp"
+
+#include <weft/detail/task/join.hpp>
+#include <weft/detail/task/promise.hpp>
+#include <weft/error.hpp>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <stdexcept>
+
+namespace weft::detail {
+
+namespace {
+
+worker_thread* worker_of(runtime_core& runtime) noexcept {
+    auto* here = static_cast<worker_thread*>(current_worker());
+    return here != nullptr && &here->runtime() == &runtime ? here : nullptr;
+}
+
+/// Keeps a thread that is no worker of the runtime inside its gate.
+class gate_pass {
+public:
+    gate_pass(runtime_core& runtime, bool needed) noexcept
+        : gate_(needed ? &runtime.gate : nullptr), inside_(gate_ == nullptr || gate_->enter()) {}
+    ~gate_pass() {
+        if (gate_ != nullptr && inside_) {
+            gate_->leave();
+        }
+    }
+    gate_pass(const gate_pass&) = delete;
+    gate_pass& operator=(const gate_pass&) = delete;
+    explicit operator bool() const noexcept { return inside_; }
+
+private:
+    foreign_gate* gate_;
+    bool inside_;
+};
+
+void release(task_control* released) noexcept {
+    runtime_core& runtime = *released->runtime;
+    delete std::exchange(released->extras, nullptr);
+    if (worker_thread* here = worker_of(runtime)) {
+        released->in_use = false;
+        here->release_control(released);
+    } else {
+        runtime.release_from_outside(released);
+    }
+}
+
+task_control* acquire(runtime_core& runtime, worker_thread* here) {
+    task_control* control = nullptr;
+    if (here != nullptr) {
+        control = here->acquire_control();
+    } else {
+        control = runtime.slabs.acquire(1).first;
+    }
+    control->in_use = true;
+    return control;
+}
+
+/// The next id, for tasks that no worker spawns: a block of its own for each.
+std::uint64_t id_for(runtime_core& runtime, worker_thread* here) noexcept {
+    return here != nullptr ? here->take_id() : runtime.next_id_block();
+}
+
+void set_up(task_control& control, runtime_core& runtime, const spawn_request& request) {
+    control.runtime = &runtime;
+    control.spawn_site = request.where;
+    control.main_branch.innermost = &control.root_scope;
+    control.main_branch.owner = &control;
+    control.main_branch.word.adopt_flags(0);
+    control.main_branch.reason = wait_reason::not_started;
+    control.main_branch.restart = false;
+    control.root_scope.reset(&control.main_branch);
+    control.join.reset();
+    if (request.name.empty() && !request.stop_token.stop_possible()) {
+        return;
+    }
+    auto extras = std::make_unique<task_extras>();
+    extras->name = request.name;
+    control.extras = extras.release();
+}
+
+}  // namespace
+
+task_control* prepare_spawn(const spawn_request& request) {
+    auto* here = static_cast<worker_thread*>(current_worker());
+    if (request.runtime == nullptr && here == nullptr) {
+        throw std::logic_error(
+            "weft: co_spawn was called on a thread that is no worker; use "
+            "weft::run to start a runtime, or runtime::co_spawn");
+    }
+    runtime_core& runtime = request.runtime != nullptr ? *request.runtime : here->runtime();
+    here = worker_of(runtime);
+    const gate_pass pass(runtime, here == nullptr);
+    if (!pass || !runtime.spawning_allowed()) {
+        return nullptr;
+    }
+    task_control* control = acquire(runtime, here);
+    try {
+        set_up(*control, runtime, request);
+        if (request.stop_token.stop_possible()) {
+            // A token that has been stopped already calls back at once, before the task starts.
+            control->extras->stop_callback.emplace(request.stop_token,
+                                                   [control] { request_stop(*control); });
+        }
+    } catch (...) {
+        release(control);
+        throw;
+    }
+    control->id = id_for(runtime, here);
+    return control;
+}
+
+void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
+    runtime_core& runtime = *control.runtime;
+    worker_thread* here = worker_of(runtime);
+    control.main_branch.handle = frame;
+    as_base(frame).promise().branch_ = &control.main_branch;
+    // Release pairs with the acquire in for_each_alive(): the control block is set up.
+    control.alive.store(true, std::memory_order_release);
+    if (here != nullptr) {
+        here->p.spawned.add_release();
+        here->ready_next(&control.main_branch);
+    } else {
+        runtime.spawned_outside.fetch_add(1, std::memory_order_release);
+        branch_list one;
+        one.push_back(&control.main_branch);
+        runtime.inject(one);
+    }
+    // The publication above is a seq_cst read-modify-write: either begin_drain() sees the task
+    // alive, or we see the phase that it stored before it looked. The caller holds the handle, so
+    // the control block is still this task's.
+    if (!runtime.spawning_allowed()) {
+        request_stop(control);
+    }
+}
+
+void request_stop(task_control& control) noexcept {
+    runtime_core& runtime = *control.runtime;
+    const gate_pass pass(runtime, worker_of(runtime) == nullptr);
+    if (!pass) {
+        return;
+    }
+    branch_list readied;
+    stop_scope(control.root_scope, false, readied);
+    make_ready(readied);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The end of a task and its handle.
+
+namespace {
+
+/// A thread outside the runtime that waits for a task. It lies on that thread's stack.
+struct blocked_thread {
+    std::atomic<std::uint32_t> word{0};
+
+    void wake() noexcept {
+        // Release pairs with the acquire of the waiter. After the store the object may be gone;
+        // the futex call uses its address only.
+        word.store(1, std::memory_order_release);
+        futex_wake(word);
+    }
+};
+
+void report_if_failed(task_control& ended) noexcept {
+    const std::coroutine_handle<> frame = ended.main_branch.handle;
+    if (frame == nullptr) {
+        return;
+    }
+    std::exception_ptr exception = as_base(frame).promise().exception_;
+    if (exception == nullptr) {
+        return;
+    }
+    if (ended.main_branch.word.stop_requested()) {
+        // It was asked to stop and did so.
+        try {
+            std::rethrow_exception(exception);
+        } catch (const std::system_error& error) {
+            if (error.code() == std::errc::operation_canceled) {
+                return;
+            }
+        } catch (...) {
+        }
+    }
+    ended.runtime->report_failure(
+        {.task_id = ended.id,
+         .task_name = ended.extras != nullptr ? std::string_view(ended.extras->name) : "",
+         .spawn_site = ended.spawn_site,
+         .exception = std::move(exception)});
+}
+
+void dispose_ended(task_control* ended) noexcept {
+    if (ended->main_branch.handle != nullptr) {
+        ended->main_branch.handle.destroy();
+    }
+    ended->main_branch.handle = nullptr;
+    release(ended);
+}
+
+// The waiter may belong to another runtime, which may be ending: it is inside its destructor then
+// and waits until the word is no longer armed (operation::unlink_if_parked), so it is still there
+// for enter() and complete(), and is not touched afterwards unless the gate was open.
+void tell_waiter_elsewhere(branch* waiter) noexcept {
+    runtime_core& home = *waiter->owner->runtime;
+    const gate_pass pass(home, true);
+    if (waiter->word.complete() && pass) {
+        make_ready(waiter);
+    }
+}
+
+void tell_waiter(const runtime_core& runtime,
+                 const join_word<layer, branch>::finish_result& found) noexcept {
+    if (found.waiter == nullptr) {
+        return;
+    }
+    if (found.foreign) {
+        reinterpret_cast<blocked_thread*>(found.waiter)->wake();
+    } else if (found.waiter->owner->runtime != &runtime) {
+        tell_waiter_elsewhere(found.waiter);
+    } else if (found.waiter->word.complete()) {
+        make_ready(found.waiter);
+    }
+}
+
+}  // namespace
+
+void worker_thread::finish_task() noexcept {
+    task_control* ended = std::exchange(finished_, nullptr);
+    ended->main_branch.status = branch_status::ended;
+    if (ended->extras != nullptr) {
+        ended->extras->stop_callback.reset();
+    }
+    ended->alive.store(false, std::memory_order_relaxed);
+    runtime_core& runtime = *ended->runtime;
+    const bool is_main = runtime.is_main(*ended);
+    const auto found = ended->join.finish();
+    if (found.abandoned) {
+        report_if_failed(*ended);
+        dispose_ended(ended);
+    } else {
+        tell_waiter(runtime, found);  // The control block belongs to the handle now.
+    }
+    runtime.task_ended(*this, is_main);
+}
+
+void end_unfinished(task_control& destroyed) noexcept {
+    destroyed.main_branch.status = branch_status::ended;
+    const auto found = destroyed.join.finish();
+    if (found.abandoned) {
+        dispose_ended(&destroyed);
+    } else {
+        tell_waiter(*destroyed.runtime, found);
+    }
+}
+
+void abandon(task_control* control) noexcept {
+    if (!control->join.abandon()) {
+        report_if_failed(*control);
+        dispose_ended(control);
+    }
+}
+
+void abandon_silently(task_control* control) noexcept {
+#ifndef NDEBUG
+    if (!control->join.finished() && control->runtime->spawning_allowed()) {
+        control->runtime->log(fmt::format(
+            "weft: debug: the handle of task {} ({}), spawned at {}:{}, was dropped while the task "
+            "runs; await it, or call detach() to let it run on purpose",
+            control->id, control->extras != nullptr ? control->extras->name : "unnamed",
+            control->spawn_site.file_name(), control->spawn_site.line()));
+    }
+#endif
+    abandon(control);
+}
+
+void dispose_joined(task_control* control) noexcept {
+    dispose_ended(control);
+}
+
+void wait_blocking(task_control* control, bool refused) {
+    if (refused) {
+        return;
+    }
+    if (control == nullptr) {
+        throw_empty_handle();
+    }
+    if (current_worker() != nullptr) {
+        throw std::logic_error(
+            "weft: join_handle::get was called on a worker, where it would stop "
+            "every other task of that worker; use co_await");
+    }
+    blocked_thread self;
+    if (!control->join.publish(reinterpret_cast<branch*>(&self), true)) {
+        return;
+    }
+    while (self.word.load(std::memory_order_acquire) == 0) {
+        futex_wait(self.word, 0, no_deadline);
+    }
+}
+
+bool join_operation::start(branch& waiter) noexcept {
+    // A stopped scope comes first: a loop over finished tasks can be stopped as well.
+    if (!prepare_park(waiter, *this)) {
+        return true;
+    }
+    if (joined_ == nullptr || joined_->join.finished()) {
+        return finish_inline(waiter, *this);
+    }
+    if (!joined_->join.publish(&waiter)) {
+        return true;
+    }
+    return park(waiter, *this);
+}
+
+bool join_operation::unlink() noexcept {
+    return joined_->join.withdraw(waiter());
+}
+
+void throw_empty_handle() {
+    throw std::logic_error(
+        "weft: an empty join_handle was awaited: its task was joined, detached "
+        "or moved to another handle");
+}
+
+void throw_refused() {
+    throw std::system_error(errc::stopped);
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include <weft/task.hpp>
+
+#include <weft/detail/task/awaiter.hpp>
+
+#include <cstdio>
+#include <stdexcept>
+#include <system_error>
+
+namespace weft::detail {
+
+void throw_empty_task() {
+    throw std::logic_error(
+        "weft: an empty task was awaited or spawned: it was moved from, or "
+        "awaited before; a task runs once");
+}
+
+void report_never_started([[maybe_unused]] const std::source_location& created) noexcept {
+#ifndef NDEBUG
+    std::fprintf(stderr,
+                 "weft: debug: a task was destroyed without having run; it was made by %s (%s:%u); "
+                 "co_await it or give it to co_spawn\n",
+                 created.function_name(), created.file_name(),
+                 static_cast<unsigned>(created.line()));
+#endif
+}
+
+std::error_code stopped_code(operation_outcome outcome) noexcept {
+    return std::make_error_code(outcome == operation_outcome::late ? std::errc::timed_out
+                                                                   : std::errc::operation_canceled);
+}
+
+void throw_stopped(operation_outcome outcome) {
+    throw std::system_error(stopped_code(outcome));
+}
+
+void destroy_chain(std::coroutine_handle<> innermost) noexcept {
+    std::coroutine_handle<> frame = innermost;
+    while (frame != nullptr) {
+        await_link* link = as_base(frame).promise().link_;
+        std::coroutine_handle<> awaiting = nullptr;
+        if (link != nullptr) {
+            awaiting = link->parent;
+            link->child = nullptr;  // The awaiting frame must not destroy it again.
+        }
+        frame.destroy();
+        frame = awaiting;
+    }
+}
+
+}  // namespace weft::detail
