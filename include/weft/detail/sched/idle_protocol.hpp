@@ -42,6 +42,7 @@
 
 #include <weft/detail/base/spin_lock.hpp>
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {

@@ -17,6 +17,7 @@
 // between two sleeps costs at most one needless turn.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {

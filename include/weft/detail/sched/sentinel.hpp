@@ -24,6 +24,7 @@
 // parks: whoever parks while nobody holds the role takes it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {

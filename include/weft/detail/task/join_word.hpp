@@ -17,6 +17,7 @@
 // when that fails, the finisher has taken it and will complete it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {

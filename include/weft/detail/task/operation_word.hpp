@@ -45,6 +45,7 @@
 // wait words of the netpoller have none).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {

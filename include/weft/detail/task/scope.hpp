@@ -34,6 +34,7 @@
 #include <weft/detail/base/spin_lock.hpp>
 #include <weft/detail/task/operation_word.hpp>
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {

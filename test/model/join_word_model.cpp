@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+
+// Model of the join of a handle: a task finishes while its handle is awaited, dropped, or awaited
+// and cancelled. The control block must be destroyed once, by the side that came second.
+
+#include <weft/detail/task/join_word.hpp>
+#include <weft/detail/task/operation_word.hpp>
+
+#include "explorer.hpp"
+
+namespace model = weft::model;
+using layer = model::model_layer;
+using order = std::memory_order;
+using weft::detail::suspend_outcome;
+
+namespace {
+
+struct waiter;
+using join = weft::detail::join_word<layer, waiter>;
+
+// The control block of the task that is joined.
+struct control {
+    join word;
+    layer::var<int> result;
+    // What the owner of the handle wrote while it had it, read by whoever destroys.
+    layer::var<int> owners;
+};
+
+// Whoever waits: a branch with the word of its operation, or a foreign thread with a flag.
+struct alignas(8) waiter {
+    weft::detail::operation_word<layer> word;
+    layer::var<control*> on;
+    layer::var<int> contents;
+    layer::var<bool> cancelled;
+    layer::atomic<bool> signalled{false};
+    int resumed = 0;
+};
+
+control* block;
+int destroyed = 0;
+
+void destroy_block() {
+    ++destroyed;
+    model::check(block->owners == 5, "destroyed before its owner left");
+    model::destroy(block);
+}
+
+void read_result() {
+    model::check(block->result == 42, "the result is not visible");
+    block->owners = 5;
+}
+
+// The awaiting branch runs again. It has joined, or it was cancelled and drops the handle.
+void resume(waiter& self) {
+    ++self.resumed;
+    if (!self.cancelled) {
+        read_result();
+        destroy_block();
+    } else {
+        block->owners = 5;
+        if (!block->word.abandon()) destroy_block();
+    }
+}
+
+void finish_task() {
+    block->result = 42;
+    const join::finish_result found = block->word.finish();
+    if (found.abandoned) {
+        destroy_block();
+    } else if (found.waiter != nullptr) {
+        waiter& waiting = *found.waiter;
+        model::check(waiting.contents == 7, "the waiter is not visible");
+        if (found.foreign) {
+            waiting.signalled.store(true, order::release);
+        } else if (waiting.word.complete()) {
+            resume(waiting);
+        }
+    }
+}
+
+void cancel(waiter& waiting) {
+    if (block->word.withdraw(&waiting)) {
+        waiting.cancelled = true;
+        waiting.word.withdrawn();
+        resume(waiting);
+    } else if (waiting.word.let_go()) {
+        resume(waiting);
+    }
+}
+
+void await_task(waiter& self) {
+    if (block->word.finished()) return resume(self);
+    self.contents = 7;
+    self.on = block;
+    if (!block->word.publish(&self)) return resume(self);
+    switch (self.word.suspend()) {
+    case suspend_outcome::suspended: return;
+    case suspend_outcome::completed: return resume(self);
+    case suspend_outcome::stopped: return cancel(self);
+    }
+}
+
+struct fixture {
+    waiter waiting;
+    fixture() {
+        destroyed = 0;
+        block = model::make<control>();
+    }
+    void check_end() const { model::check(destroyed == 1, "not destroyed once"); }
+};
+
+void await_against_finish() {
+    fixture all;
+    model::run_threads(model::named_thread{"awaiter", [&] { await_task(all.waiting); }},
+                       model::named_thread{"task", finish_task});
+    all.check_end();
+    model::check(all.waiting.resumed == 1, "a wake-up is lost or doubled");
+}
+
+void drop_against_finish() {
+    fixture all;
+    model::run_threads(model::named_thread{"owner",
+                                           [&] {
+                                               block->owners = 5;
+                                               if (!block->word.abandon()) {
+                                                   model::check(block->result == 42, "no result");
+                                                   destroy_block();
+                                               }
+                                           }},
+                       model::named_thread{"task", [&] { finish_task(); }});
+    all.check_end();
+}
+
+void cancelled_await_against_finish() {
+    fixture all;
+    model::run_threads(model::named_thread{"awaiter", [&] { await_task(all.waiting); }},
+                       model::named_thread{"task", finish_task},
+                       model::named_thread{"canceller", [&] {
+                                               if (all.waiting.word.request_stop(false)) {
+                                                   cancel(all.waiting);
+                                               }
+                                           }});
+    all.check_end();
+    model::check(all.waiting.resumed == 1, "a wake-up is lost or doubled");
+}
+
+void wait_for_signal(waiter& foreign) {
+    while (!foreign.signalled.load(order::acquire)) layer::pause();
+}
+
+// A foreign thread asks, then waits.
+void foreign_thread_waits() {
+    fixture all;
+    model::run_threads(model::named_thread{"foreign",
+                                           [&] {
+                                               all.waiting.contents = 7;
+                                               if (block->word.publish(&all.waiting, true)) {
+                                                   wait_for_signal(all.waiting);
+                                               }
+                                               read_result();
+                                               destroy_block();
+                                           }},
+                       model::named_thread{"task", finish_task});
+    all.check_end();
+}
+
+// done() in a loop, without waiting.
+void poll_until_finished() {
+    fixture all;
+    model::run_threads(model::named_thread{"owner",
+                                           [&] {
+                                               while (!block->word.finished()) layer::pause();
+                                               read_result();
+                                               destroy_block();
+                                           }},
+                       model::named_thread{"task", finish_task});
+    all.check_end();
+}
+
+// A foreign thread gives up, and a branch awaits the handle instead.
+void withdraw_and_await() {
+    fixture all;
+    waiter foreign;
+    model::run_threads(model::named_thread{"owner",
+                                           [&] {
+                                               foreign.contents = 7;
+                                               if (block->word.publish(&foreign, true)) {
+                                                   if (block->word.withdraw(&foreign, true)) {
+                                                       return await_task(all.waiting);
+                                                   }
+                                                   wait_for_signal(foreign);
+                                               }
+                                               read_result();
+                                               destroy_block();
+                                           }},
+                       model::named_thread{"task", finish_task});
+    all.check_end();
+}
+
+const model::scenario scenarios[] = {
+    {"await", await_against_finish},
+    {"drop", drop_against_finish},
+    {"cancelled await", cancelled_await_against_finish},
+    {"foreign thread", foreign_thread_waits},
+    {"poll", poll_until_finished},
+    {"withdraw and await", withdraw_and_await},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    return model::run_scenarios(argc, argv, "join_word", scenarios);
+}
