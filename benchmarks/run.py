@@ -22,6 +22,7 @@ import time
 
 SUITES = ("sched", "echo")
 SCHED_CASES = ("spawn_join_one", "spawn_join_batch", "yield_1", "yield_1000", "ping_pong")
+SCHED_UNITS = {"ns_per_op": "ns", "cpu_ns_per_op": "ns", "wakes_per_op": "1"}
 ECHO_CASES = {"c1": 1, "c32": 32, "c256": 256}
 ECHO_RUNTIMES = ("weft", "epoll", "liburing")
 ECHO_UNITS = {
@@ -267,9 +268,8 @@ def run_sched(arguments, results, rounds):
                 done = run_program([program, f"--case={case}", f"--minimum-ms={minimum}"],
                                    set(available[:count]), env=sched_environment(count))
                 line = json.loads(done.stdout)
-                results.add("sched", case, "weft", count, "ns_per_op", "ns", line["ns_per_op"])
-                results.add("sched", case, "weft", count, "wakes_per_op", "1",
-                            line["wakes_per_op"])
+                for metric, unit in SCHED_UNITS.items():
+                    results.add("sched", case, "weft", count, metric, unit, line[metric])
     if arguments.instructions:
         count_instructions(program, available, results)
 

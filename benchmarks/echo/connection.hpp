@@ -46,14 +46,14 @@ public:
             }
             if (count == 0) return verdict::finished;
             switch (errno) {
-                case EAGAIN:  // Empty: the next edge comes with the next byte.
-                    return verdict::go_on;
-                case EINTR:  // A signal came before any byte was moved.
-                    continue;
-                case ECONNRESET:  // The peer was killed or gave up.
-                case ETIMEDOUT:   // The peer's host is gone.
-                default:          // Whatever else it is, it ends this connection and no other.
-                    return verdict::finished;
+            case EAGAIN:  // Empty: the next edge comes with the next byte.
+                return verdict::go_on;
+            case EINTR:  // A signal came before any byte was moved.
+                continue;
+            case ECONNRESET:  // The peer was killed or gave up.
+            case ETIMEDOUT:   // The peer's host is gone.
+            default:          // Whatever else it is, it ends this connection and no other.
+                return verdict::finished;
             }
         }
     }
@@ -81,15 +81,13 @@ private:
             const ssize_t count = send(fd_, data, size, MSG_NOSIGNAL);
             if (count >= 0) return count;
             switch (errno) {
-                case EAGAIN:  // The send buffer is full; an edge tells when there is room.
-                    return 0;
-                case EINTR:
-                    continue;
-                case EPIPE:  // The peer reads no more.
-                case ECONNRESET:
-                case ETIMEDOUT:
-                default:
-                    return -1;
+            case EAGAIN:  // The send buffer is full; an edge tells when there is room.
+                return 0;
+            case EINTR: continue;
+            case EPIPE:  // The peer reads no more.
+            case ECONNRESET:
+            case ETIMEDOUT:
+            default: return -1;
             }
         }
     }

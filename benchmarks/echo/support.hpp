@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the hand-written echo programs share: the error exit, the command line, the listening
+// What the echo programs share: the error exit, the command line, the listening
 // socket and the line by which a server tells its port. Nothing of weft is used here, so that
 // the servers weft is compared with depend on the kernel and the C library alone.
 #pragma once
@@ -73,11 +73,17 @@ inline sockaddr_in loopback(std::uint16_t port) {
     return address;
 }
 
-/// Opens a non-blocking listening socket on 127.0.0.1 and prints "port N". With port 0 the kernel
-/// chooses. From then on the process also ends when its parent does, so that an interrupted
-/// measurement leaves no server behind.
-inline int listen_and_announce(std::uint16_t port) {
+/// Prints "port N", by which the driver learns that a server is ready. From then on the process
+/// also ends when its parent does, so that an interrupted measurement leaves no server behind.
+inline void announce(std::uint16_t port) {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) die("PR_SET_PDEATHSIG");
+    std::printf("port %u\n", static_cast<unsigned>(port));
+    std::fflush(stdout);
+}
+
+/// Opens a non-blocking listening socket on 127.0.0.1 and announces it. With port 0 the kernel
+/// chooses.
+inline int listen_and_announce(std::uint16_t port) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) die("socket");
     const int on = 1;
@@ -87,8 +93,7 @@ inline int listen_and_announce(std::uint16_t port) {
     if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0) die("bind");
     if (listen(fd, 1024) != 0) die("listen");
     if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) die("getsockname");
-    std::printf("port %u\n", static_cast<unsigned>(ntohs(address.sin_port)));
-    std::fflush(stdout);
+    announce(ntohs(address.sin_port));
     return fd;
 }
 
@@ -101,21 +106,20 @@ inline int accept_one(int listener) {
             return fd;
         }
         switch (errno) {
-            case EAGAIN:  // Nobody waits any more.
-                return -1;
-            case EINTR:         // A signal came; the queue is as it was.
-            case ECONNABORTED:  // The peer left before it was accepted; the next one may be there.
-            case EPROTO:        // The same, as some protocols report it.
-            case EPERM:         // A firewall rule forbade this one.
-                continue;
-            case EMFILE:  // Serving on with fewer connections than asked for would measure
-            case ENFILE:  // something else than the case says.
-                die_because("accept: no descriptor is free; raise `ulimit -n`");
-            case ENOBUFS:  // The kernel has no memory for another socket; the case cannot be
-                           // measured.
-            case ENOMEM:
-            default:
-                die("accept");
+        case EAGAIN:  // Nobody waits any more.
+            return -1;
+        case EINTR:         // A signal came; the queue is as it was.
+        case ECONNABORTED:  // The peer left before it was accepted; the next one may be there.
+        case EPROTO:        // The same, as some protocols report it.
+        case EPERM:         // A firewall rule forbade this one.
+            continue;
+        case EMFILE:  // Serving on with fewer connections than asked for would measure
+        case ENFILE:  // something else than the case says.
+            die_because("accept: no descriptor is free; raise `ulimit -n`");
+        case ENOBUFS:  // The kernel has no memory for another socket; the case cannot be
+                       // measured.
+        case ENOMEM:
+        default: die("accept");
         }
     }
 }
