@@ -104,11 +104,7 @@ branch* worker_thread::take_next() {
     if (taken == nullptr) {
         return nullptr;
     }
-    const monotonic_time now = slice_now();
-    if (next_chain_ == 0) {
-        slice_began_ = now;
-    }
-    if (++next_chain_ <= next_chain_limit && now - slice_began_ <= slice_length) {
+    if (++next_chain_ <= next_chain_limit && !slice_over()) {
         return taken;
     }
     if (p.queue.ring_size() == 0 && runtime_->global.size() == 0) {
@@ -120,6 +116,19 @@ branch* worker_thread::take_next() {
     runtime_->wake_if_needed();
     branch* first = p.queue.pop();
     return first != nullptr ? begin_slice(first) : find_work();
+}
+
+// A clock read costs as much as the rest of a switch, so only every 8th link of a chain looks. A
+// single branch that runs for long is the watchdog's case, which sets attention::slice_over.
+bool worker_thread::slice_over() noexcept {
+    if (next_chain_ % clock_period != 0) {
+        return false;
+    }
+    const monotonic_time now = slice_now();
+    if (next_chain_ == clock_period) {
+        slice_began_ = now;
+    }
+    return now - slice_began_ > slice_length;
 }
 
 branch* worker_thread::take_global(std::size_t limit) noexcept {
@@ -134,6 +143,9 @@ branch* worker_thread::take_global(std::size_t limit) noexcept {
 
 void worker_thread::execute(branch* running) noexcept {
     WEFT_ASSERT(running->status == branch_status::queued);
+    if (timers_untold_) [[unlikely]] {
+        tell_sentinel();
+    }
     running->status = branch_status::running;
     running->current = this;
     running_ = running;
@@ -359,13 +371,8 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 
 void worker_thread::sleep() {
     const bool is_sentinel = runtime_->sentinel.take(index_);
-    monotonic_time deadline = no_deadline;
-    if (is_sentinel) {
-        for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
-            deadline = std::min(deadline, runtime_->worker_at(i).p.timers.earliest());
-        }
-        runtime_->sentinel.watch_until(deadline);
-    }
+    const monotonic_time deadline = is_sentinel ? watch_all_timers() : p.timers.earliest();
+    timers_untold_ = false;
     branch_list readied;
     const bool in_poller = io_->must_wait_here(is_sentinel);
     p.parks.add();
@@ -381,6 +388,17 @@ void worker_thread::sleep() {
     leave_sleep(is_sentinel, readied);
 }
 
+// The sentinel sleeps until the earliest timer of all processors. Another parked worker sleeps until
+// its own earliest one, so that it need not wake the sentinel for a timer before it parks.
+monotonic_time worker_thread::watch_all_timers() noexcept {
+    monotonic_time deadline = no_deadline;
+    for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
+        deadline = std::min(deadline, runtime_->worker_at(i).p.timers.earliest());
+    }
+    runtime_->sentinel.watch_until(deadline);
+    return deadline;
+}
+
 void worker_thread::leave_sleep(bool was_sentinel, branch_list& readied) noexcept {
     if (was_sentinel) {
         runtime_->sentinel.leave();
@@ -390,6 +408,8 @@ void worker_thread::leave_sleep(bool was_sentinel, branch_list& readied) noexcep
         searching_ = true;
     }
     ready_batch(readied);
+    // From now on this worker may be busy, and its timers need somebody who watches.
+    timers_untold_ = p.timers.earliest_hint() != no_deadline;
     if (!was_sentinel) {
         return;
     }
@@ -439,7 +459,7 @@ bool worker_thread::serve_attention() noexcept {
         runtime_->start_grace_timer(*this);
     }
     if (is_set(attention::timer_changed)) {
-        tell_sentinel();
+        timers_untold_ = true; // Told before the next branch runs, if this worker does not park.
     }
     if (is_set(attention::inbox) || is_set(attention::ring_has_work)) {
         poll_io();
@@ -451,6 +471,7 @@ bool worker_thread::serve_attention() noexcept {
 }
 
 void worker_thread::tell_sentinel() noexcept {
+    timers_untold_ = false;
     const std::uint32_t holder = runtime_->sentinel.to_be_woken(p.timers.earliest());
     if (holder != sentinel_role<layer>::none && holder != index_) {
         runtime_->worker_at(holder).wake();

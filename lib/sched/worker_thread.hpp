@@ -74,12 +74,14 @@ private:
     static constexpr std::uint32_t global_period = 61;
     static constexpr std::uint32_t poll_period = 8;
     static constexpr std::uint32_t next_chain_limit = 64;
+    static constexpr std::uint32_t clock_period = 8;
     static constexpr monotonic_time slice_length = 5'000'000;
     static constexpr std::size_t timer_batch = 64;
     static constexpr int steal_passes = 4;
 
     branch* next();
     branch* take_next();
+    bool slice_over() noexcept;
     branch* begin_slice(branch* taken) noexcept;
     branch* take_global(std::size_t limit) noexcept;
     branch* find_work();
@@ -96,14 +98,16 @@ private:
     void search_succeeded() noexcept;
     bool anything_published() noexcept;
     void sleep();
+    monotonic_time watch_all_timers() noexcept;
     void leave_sleep(bool was_sentinel, branch_list& readied) noexcept;
     void hand_role_over() noexcept;
 
     std::uint32_t ticks_ = 0;
     std::uint32_t turns_ = 0;
     std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
-    monotonic_time slice_began_ = 0;  ///< Read at the first runnext pop of a slice.
+    monotonic_time slice_began_ = 0;  ///< Read at the 8th runnext pop of a slice.
     bool searching_ = false;
+    bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
     bool left_role_ = false;            ///< Was the sentinel in its last sleep.
     task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.
     std::uint64_t next_id_ = 0;
