@@ -38,8 +38,8 @@ print(names)
 sys.exit(names != {"weft", "consume"})'
 }
 
-program_tells_the_version() {
-    ./build/consume | tee /dev/stderr | grep -qE '^built with weft [0-9]+\.[0-9]+\.[0-9]+$'
+program_runs_tasks() {
+    ./build/consume | tee /dev/stderr | grep -qE '^weft [0-9]+\.[0-9]+\.[0-9]+ says 42$'
 }
 
 # The other way to use weft: installed, and found through pkg-config.
@@ -59,7 +59,7 @@ installed_weft_is_found() {
 check "a project configures with weft as a subproject" meson setup build
 check "only the library of weft is built in it" targets_of_weft_are_the_library
 check "it builds without a warning in the headers of weft" ninja -C build -j 2
-check "its program runs" program_tells_the_version
+check "its program runs tasks" program_runs_tasks
 check "weft can be installed" install_weft
 check "a program is linked to the installed weft" installed_weft_is_found
 
