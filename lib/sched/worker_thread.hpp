@@ -50,6 +50,9 @@ public:
 
     /// On this worker: into runnext, and what was there behind the ring. Wakes if needed.
     void ready_next(branch* readied) noexcept;
+    /// On this worker, as the last act of a branch: like ready_next(), but the loop may take the
+    /// branch directly.
+    void ready_last(branch* readied) noexcept;
     /// On this worker: behind the ring.
     void ready_back(branch* readied) noexcept;
     /// On this worker: a batch; the last one stays in runnext.
@@ -109,6 +112,7 @@ private:
     bool searching_ = false;
     bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
     bool left_role_ = false;            ///< Was the sentinel in its last sleep.
+    branch* direct_ = nullptr;          ///< Runs next, without a trip through runnext.
     task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.
     std::uint64_t next_id_ = 0;
     std::uint64_t id_block_end_ = 0;

@@ -243,8 +243,14 @@ void worker_thread::finish_task() noexcept {
     if (found.abandoned) {
         report_if_failed(*ended);
         dispose_ended(ended);
+    } else if (found.waiter != nullptr && !found.foreign &&
+               found.waiter->owner->runtime == &runtime) {
+        // The control block belongs to the handle now.
+        if (found.waiter->word.complete()) {
+            ready_last(found.waiter);
+        }
     } else {
-        tell_waiter(runtime, found);  // The control block belongs to the handle now.
+        tell_waiter(runtime, found);
     }
     runtime.task_ended(*this, is_main);
 }
