@@ -43,6 +43,9 @@ private:
 void release(task_control* released) noexcept {
     runtime_core& runtime = *released->runtime;
     delete std::exchange(released->extras, nullptr);
+    if (released->main_branch.word.stop_requested()) {
+        released->root_scope.take_stop_back(released->main_branch);
+    }
     if (worker_thread* here = worker_of(runtime)) {
         released->in_use = false;
         here->release_control(released);
@@ -72,10 +75,8 @@ void set_up(task_control& control, runtime_core& runtime, const spawn_request& r
     control.spawn_site = request.where;
     control.main_branch.innermost = &control.root_scope;
     control.main_branch.owner = &control;
-    control.main_branch.word.adopt_flags(0);
     control.main_branch.reason = wait_reason::not_started;
     control.main_branch.restart = false;
-    control.root_scope.reset(&control.main_branch);
     control.join.reset();
     if (request.name.empty() && !request.stop_token.stop_possible()) {
         return;

@@ -133,11 +133,14 @@ public:
         return result;
     }
 
-    /// Before the first use of a scope whose memory is used again.
-    void reset(Branch* occupant) noexcept {
-        parent_ = first_child_ = previous_sibling_ = next_sibling_ = nullptr;
-        occupant_ = occupant;
+    /// The task of this root scope has ended, and its control block will be used again: takes a stop
+    /// back. Under the lock, since a walk over all tasks may be stopping it just now; such a late
+    /// stop hits the next task of the block, which is right, since it was meant for all.
+    void take_stop_back(Branch& branch) noexcept {
+        lock_.lock();
         flags_ = 0;
+        branch.word.adopt_flags(0);
+        lock_.unlock();
     }
 
 private:
