@@ -2,9 +2,22 @@
 //
 // The interface between the scheduler and the netpoller. Two backends stand behind it: a ring for
 // each worker (io_uring), and one epoll set that all workers share, where io_uring is refused.
+//
+// What the scheduler does, in this order:
+//   1. make_netpoller() on the thread that starts the runtime. Everything that may fail without a
+//      thread of its own has been tried then.
+//   2. Each worker calls enable_on_this_thread(), before any task runs, and reports the result; the
+//      starting thread waits for all of them. If one failed, it makes the epoll netpoller in the
+//      place of the first one, and the workers enable that; it cannot fail in this way.
+//   3. has_work(), poll(), wait(), wake() as they say.
+//   4. At the end, when every frame has been destroyed, each worker calls shut_down() on its own
+//      thread. Then the netpoller is destroyed, on any thread.
+// A thread that never got as far as enabling its poller, or that cannot be asked to shut it down,
+// leaves nothing behind that 4 does not free; it only takes the kernel a little longer.
 #pragma once
 
 #include <weft/detail/base/clock.hpp>
+#include <weft/detail/netpoll/direction.hpp>
 #include <weft/detail/task/branch.hpp>
 
 #include <cstdint>
@@ -14,10 +27,7 @@
 
 namespace weft::detail {
 
-class poll_descriptor;
-
-/// The two waits that a descriptor has.
-enum class direction : unsigned char { read = 0, write = 1 };
+class poll_record;
 
 /// How a step of the start-up ended.
 struct start_result {
@@ -36,7 +46,7 @@ public:
     virtual start_result enable_on_this_thread() noexcept = 0;
 
     /// Owner, when the runtime ends and every frame is destroyed: cancels what is in flight and
-    /// reaps until nothing is, for a bounded time. Readies nothing.
+    /// reaps until nothing is, for at most a second. Readies nothing of this runtime.
     virtual void shut_down() noexcept = 0;
 
     /// Owner: submits what is prepared and reaps what is ready, without waiting, at most a bounded
@@ -57,12 +67,23 @@ public:
     virtual bool must_wait_here(bool is_sentinel) const noexcept = 0;
 
     /// Owner, cheap (loads only): would poll() find something to do? io_uring: the flags of the
-    /// ring (TASKRUN, CQ_OVERFLOW), its queue, or prepared entries. epoll: true when it is this
-    /// worker's turn to look (every 8th call).
+    /// ring (TASKRUN, CQ_OVERFLOW), its queue, prepared entries, or requests of other threads.
+    /// epoll: true as soon as a descriptor is registered.
     virtual bool has_work() const noexcept = 0;
 
     /// Owner, cheap: are entries prepared that the kernel has not seen?
     virtual bool has_unsubmitted() const noexcept = 0;
+
+    /// Owner, for an operation that got EAGAIN and has made this poller the home of the poll: arms
+    /// it. Returns 0 or an errno; io_uring never fails here.
+    virtual int arm(poll_record& record) noexcept = 0;
+
+    /// The index under which home words name this poller (home_word.hpp). All workers of an epoll
+    /// netpoller have the same.
+    std::uint16_t home() const noexcept { return home_; }
+
+protected:
+    std::uint16_t home_ = 0;
 };
 
 /// The netpoller of one runtime.
@@ -80,10 +101,10 @@ public:
 
 enum class backend_choice : unsigned char { automatic, io_uring, epoll };
 
-/// Makes the backend: `choice` automatic tries io_uring for all workers (every start-up step, one
-/// no-op round trip included) and falls back to epoll for the whole runtime with one line to `log`
-/// that names the errno and the step. A forced io_uring throws std::system_error with that errno
-/// and a text that names the step. The environment (WEFT_NETPOLL) is read by the caller.
+/// Makes the backend: `choice` automatic tries io_uring for all workers and falls back to epoll for
+/// the whole runtime with one line to `log` that names the errno and the step. A forced io_uring
+/// throws std::system_error with that errno and a text that names the step. The environment
+/// (WEFT_NETPOLL) is read by the caller.
 std::unique_ptr<netpoller> make_netpoller(backend_choice choice, unsigned workers,
                                           const std::function<void(std::string_view)>& log);
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+//
+// The wait word: how one direction of a descriptor hands readiness to the operation that waits.
+//
+//     value      meaning                                            changed by
+//     nil        nobody waits, nothing is known                     operation (take_ready,
+//     withdraw),
+//                                                                   notifier (with the waiter)
+//     ready      something has happened since an operation last     notifier
+//                took it
+//     waiter     this branch waits                                  operation (publish)
+//
+// Parties. The *operation* that has the turn of this direction; there is one at most (see
+// descriptor_word.hpp), so there is one waiter at most. A *notifier*: the worker that reaped a
+// completion, or whoever closes the descriptor. A *canceller*, which takes a waiter out again.
+//
+// Why no readiness is lost. The operation takes `ready` away before its first system call, and
+// publishes itself only after a later call has said EAGAIN. Whatever arrives after that call finds
+// either the waiter, or nil and leaves `ready`, so that publish() fails and the call is made again.
+// What arrived before the call was seen by the call. A stale `ready` costs one more call.
+//
+// Why a waiter is woken once. Every way out of the value `waiter` is a read-modify-write that puts
+// another value there, so one party gets the branch.
+//
+// notify() is a read-modify-write in every case, also where it finds `ready` and writes the same
+// again. It is what orders the home word (home_word.hpp) and the closing mark: whatever a notifier
+// did before it, clearing the home of a poll that has ended or marking the descriptor as closing,
+// is seen by every operation that publishes after it, since that one reads from the notifier's
+// write or from a later one of the same release sequence. A plain load of `ready` would break that
+// chain, and an operation could park on a poll that is no more.
+//
+// Rejected: four values as in Go (nil, wait, ready, waiter), since a branch is published in one
+// step and its own word (operation_word.hpp) settles what happens before it is suspended.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace weft::detail {
+
+template <class Layer, class Waiter>
+class wait_word {
+public:
+    static constexpr std::uintptr_t nil = 0;
+    static constexpr std::uintptr_t ready = 1;
+
+    /// Operation with the turn: forgets what happened so far; the system call that follows will
+    /// see it. The load may be relaxed and may miss a `ready` that was just written: then the call
+    /// may say EAGAIN, and publish() finds the `ready`.
+    void take_ready() noexcept {
+        if (word_.load(std::memory_order_relaxed) == ready) {
+            // Acquire pairs with notify(): a poll that ended before is seen as ended.
+            word_.exchange(nil, std::memory_order_acquire);
+        }
+    }
+
+    /// Operation with the turn, after EAGAIN. False: something has happened meanwhile.
+    bool publish(Waiter* waiter) noexcept {
+        std::uintptr_t expected = nil;
+        // Release pairs with the acquire in notify() and withdraw(): who takes the waiter sees what
+        // it stored. Acquire pairs with the release in notify(), on failure too: the home word and
+        // the closing mark are read after this.
+        return word_.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(waiter),
+                                             std::memory_order_acq_rel, std::memory_order_acquire);
+    }
+
+    /// Whoever takes an operation back. True: the waiter was still there, and no notifier has it.
+    bool withdraw(Waiter* waiter) noexcept {
+        auto expected = reinterpret_cast<std::uintptr_t>(waiter);
+        // Release: the chain of notify() goes through this write too. Acquire pairs with publish().
+        return word_.compare_exchange_strong(expected, nil, std::memory_order_acq_rel,
+                                             std::memory_order_relaxed);
+    }
+
+    /// Notifier: takes the waiter, or leaves `ready` where nobody waits (null).
+    Waiter* notify() noexcept {
+        std::uintptr_t value = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const bool waits = value != nil && value != ready;
+            // Release pairs with publish() and take_ready() of the next operation, acquire with
+            // publish() of the waiter that is taken.
+            if (word_.compare_exchange_weak(value, waits ? nil : ready, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed)) {
+                return waits ? reinterpret_cast<Waiter*>(value) : nullptr;
+            }
+        }
+    }
+
+    /// Whoever has the descriptor alone, between two lives of its slot. Relaxed: the publication of
+    /// the new life orders it.
+    void reset() noexcept { word_.store(nil, std::memory_order_relaxed); }
+
+private:
+    typename Layer::template atomic<std::uintptr_t> word_{nil};
+};
+
+}  // namespace weft::detail

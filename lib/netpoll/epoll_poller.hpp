@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//
+// The netpoller on epoll: one set for the whole runtime.
+//
+// A descriptor is registered once for both directions, edge-triggered, when an operation waits for
+// it for the first time. An event notifies the wait words of the directions that it is about, on
+// whatever worker took it; the rules of wait_word.hpp need nothing more. The home words name the
+// set itself, so nothing ever moves, and a poll ends when its descriptor is closed or the set goes
+// away.
+//
+// Who waits. Busy workers look without waiting; of the parked ones the sentinel waits in the set.
+// The doorbell is level-triggered and read only by workers that wait, so a busy worker cannot take
+// a ring of the bell away from the one that it is meant for. Each poller has a flag that tells
+// whether it has been woken. Several may wait for a moment while the role of the sentinel changes
+// hands; a waiter that has read the bell for another one rings it again (`pending_wakes_` is not
+// zero).
+#pragma once
+
+#include "lib/netpoll/poll_home.hpp"
+
+#include <weft/detail/netpoll/netpoller.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+struct epoll_event;
+
+namespace weft::detail {
+
+/// The set, shared by all workers.
+class epoll_set final : public poll_home {
+public:
+    epoll_set() = default;
+    ~epoll_set();
+
+    start_result set_up() noexcept;
+
+    /// 0 or an errno. The caller holds a reference of the descriptor.
+    int add(poll_record& record) noexcept;
+    /// Has anything ever been registered?
+    bool used() const noexcept { return used_.load(std::memory_order_relaxed); }
+
+    /// Takes events and notifies; `deadline` 0 does not wait. True: the bell was among them.
+    bool take_events(monotonic_time deadline, branch_list& readied) noexcept;
+
+    void ring_doorbell() noexcept;
+    void silence_doorbell() noexcept;
+
+    /// Wakes that were asked for and not seen by the worker that they are meant for.
+    layer::atomic<std::uint32_t> pending_wakes{0};
+
+private:
+    void cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+                branch_list& readied) noexcept override;
+    int wait_for_events(epoll_event* events, int capacity, monotonic_time deadline) noexcept;
+    void end_all_polls() noexcept;
+
+    int fd_ = -1;
+    int doorbell_ = -1;
+    layer::atomic<bool> used_{false};
+    layer::atomic<bool> has_pwait2_{true};
+    layer::atomic<std::uint32_t> unreleased_{0};
+};
+
+class epoll_poller final : public poller {
+public:
+    explicit epoll_poller(epoll_set& set) noexcept : set_(set) { home_ = set.home_index(); }
+
+    start_result enable_on_this_thread() noexcept override { return {}; }
+    void shut_down() noexcept override {}
+    void poll(branch_list& readied) noexcept override;
+    void wait(monotonic_time deadline, branch_list& readied) noexcept override;
+    void wake() noexcept override;
+    bool must_wait_here(bool is_sentinel) const noexcept override {
+        return is_sentinel && set_.used();
+    }
+    bool has_work() const noexcept override { return set_.used(); }
+    bool has_unsubmitted() const noexcept override { return false; }
+    int arm(poll_record& record) noexcept override { return set_.add(record); }
+
+private:
+    bool take_wake() noexcept;
+
+    epoll_set& set_;
+    layer::atomic<bool> woken_{false};
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+//
+// A file descriptor as the netpoller sees it: a word for its life, a side for each direction, and
+// the queues.
+//
+//     part                 decides                                              explained in
+//     descriptor_word      who uses the descriptor; when its life ends          descriptor_word.hpp
+//     poll_side (x2)       who waits; in whose ring the poll is armed           poll_side.hpp
+//
+// Who may touch what:
+//   * fd_ and shuts_down_: written by whoever opens the life (or holds the turn), read by whoever
+//     holds a reference.
+//   * the queues and the waiters of the close: under lock_.
+//   * the sides: as they say.
+//
+// Closing, in this order, and why:
+//   1. closing in the descriptor word: no operation enters, and each one that is inside holds a
+//      reference that keeps the number of the file taken over its system call.
+//   2. closing in both home words: nobody arms any more. What is armed now is cancelled in 5.
+//   3. The wait words are notified and the queues emptied: every waiter wakes up, finds the mark
+//      and gives its reference back. An operation that publishes itself after this reads the home
+//      word after 2, so it takes itself back.
+//   4. shutdown(2), for connected sockets that weft made and only if a poll holds the file: the
+//   peer
+//      sees the end now, not when the last poll is gone.
+//   5. Each armed poll is cancelled by its own id, at its own home.
+//   6. The closer drops its reference. Whoever drops the last one, be it the closer, an operation
+//   or
+//      the final completion of a poll, calls close(2), starts the next generation, gives the slot
+//      back and wakes those who wait for the close.
+#pragma once
+
+#include <weft/detail/base/spin_lock.hpp>
+#include <weft/detail/netpoll/close_operation.hpp>
+#include <weft/detail/netpoll/descriptor_word.hpp>
+#include <weft/detail/netpoll/io_operation.hpp>
+#include <weft/detail/netpoll/netpoller.hpp>
+#include <weft/detail/netpoll/poll_record.hpp>
+#include <weft/detail/netpoll/poll_side.hpp>
+
+#include "lib/netpoll/poll_home.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::detail {
+
+class alignas(64) poll_descriptor {
+public:
+    poll_descriptor() noexcept = default;
+    poll_descriptor(const poll_descriptor&) = delete;
+    poll_descriptor& operator=(const poll_descriptor&) = delete;
+
+    // For operations that hold a reference.
+
+    int fd() const noexcept { return fd_; }
+    bool closing() const noexcept { return word_.closing(); }
+    /// The socket is connected and was made by weft: closing it shuts it down first.
+    void set_shuts_down() noexcept { shuts_down_ = true; }
+
+    /// Takes the turn, or puts the operation into the queue. `busy`: it is in the queue.
+    enter_outcome enter_or_queue(io_operation& entering) noexcept;
+    /// Takes an operation out of the queue again. False: it is not there any more.
+    bool leave_queue(io_operation& leaving) noexcept;
+    /// Gives the turn and the reference back. Branches to be readied are appended.
+    void leave(direction which, branch_list& readied) noexcept;
+    /// Gives back the reference of an operation without a turn, or of the closer.
+    void drop_reference(branch_list& readied) noexcept;
+
+    void forget_readiness(direction which) noexcept { side_of(which).forget_readiness(); }
+
+    enum class wait_outcome : std::uint8_t { wait, ready, failed, refused };
+    /// Operation with the turn, after EAGAIN: publishes the branch and sees to it that a poll is
+    /// armed. `ready`: something has happened meanwhile, try again. `failed`: the last poll failed,
+    /// and nothing was published. `refused`: it was, but no poll can be armed. `error` says why.
+    wait_outcome wait(direction which, branch& waiter, std::error_code& error) noexcept;
+    bool withdraw(direction which, branch& waiter) noexcept {
+        return side_of(which).withdraw(&waiter);
+    }
+
+    // For handles.
+
+    bool is_open(std::uint32_t generation) const noexcept { return word_.is_open(generation); }
+    /// A reference for a system call that needs no turn. False: it is closed.
+    bool add_use(std::uint32_t generation) noexcept { return word_.add_use(generation); }
+    /// Begins to close this life; begun already, or ended: does nothing.
+    void close(std::uint32_t generation, close_operation::purpose why,
+               branch_list& readied) noexcept;
+    /// Adds a waiter for the end of this life, with a reference that the caller drops when the
+    /// close is begun. False: the life has ended.
+    bool add_close_waiter(std::uint32_t generation, close_operation& waiting) noexcept;
+    bool remove_close_waiter(close_operation& waiting) noexcept;
+
+    // For the owners of rings.
+
+    /// A completion of a poll, taken by the owner of its home. True: the record is released, and
+    /// the ring no longer counts it.
+    bool completed(poll_record& record, const poll_completion& completion,
+                   branch_list& readied) noexcept;
+    /// The owner has taken the request to cancel the poll from its inbox. True: the poll had ended,
+    /// and the record is released; false: the owner cancels it now.
+    bool take_cancel_request(poll_record& record, branch_list& readied) noexcept;
+    /// The owner gives a poll up whose events nobody uses. True: it cancels it now.
+    bool give_up(poll_record& record) noexcept { return side_of(record.which()).give_up(record); }
+
+    // For the epoll set, where a poll has no completions of its own.
+
+    void notify(direction which, branch_list& readied) noexcept;
+    /// Ends a poll that has lost its place. True: it is released; false: somebody else ended it.
+    bool end_poll(direction which, const poll_name& poll, cancel_reason why,
+                  branch_list& readied) noexcept;
+    /// Ends the polls that are armed at this home, except those that a closer is on its way to end.
+    /// Returns how many were released.
+    unsigned end_polls_at(std::uint16_t home, branch_list& readied) noexcept;
+    std::uint32_t generation() const noexcept { return word_.generation(); }
+
+    std::uint32_t slot() const noexcept { return slot_; }
+
+    /// Whoever has taken the slot from the table: starts a life and returns its generation.
+    std::uint32_t open(int fd, bool shuts_down) noexcept;
+
+private:
+    friend class descriptor_table;
+
+    using side = poll_side<layer, branch, poll_record>;
+
+    /// Operations that wait for the turn of one direction.
+    struct queue {
+        io_operation* first = nullptr;
+        io_operation* last = nullptr;
+    };
+
+    side& side_of(direction which) noexcept { return sides_[index_of(which)]; }
+    void place(std::uint32_t slot) noexcept;
+    void unlink_queued(io_operation& leaving) noexcept;
+    int arm(side& on, const poll_name& poll, poller& io) noexcept;
+    void evict_queued(direction which, branch_list& readied) noexcept;
+    void end_life(branch_list& readied) noexcept;
+    static void complete(branch* taken, branch_list& readied) noexcept;
+
+    descriptor_word<layer> word_;
+    int fd_ = -1;
+    std::uint32_t slot_ = 0;
+    bool shuts_down_ = false;
+    bool gives_back_ = false;  ///< Written by the closer, read at the end of the life.
+    spin_lock<layer> lock_;
+    poll_descriptor* next_free_ = nullptr;  ///< In the list of free slots.
+    close_operation* close_waiters_ = nullptr;
+    std::array<queue, 2> queues_;
+    std::array<side, 2> sides_;
+};
+
+/// Puts a file descriptor into a slot. It is not registered with anything before an operation waits
+/// for it. Null descriptor: no memory; the caller still owns `fd`.
+descriptor_name open_descriptor(int fd, bool shuts_down) noexcept;
+
+/// Readies branches that may belong to more than one runtime.
+void ready_each(branch_list& readied) noexcept;
+
+/// Closes a life from a destructor: starts the protocol and does not wait.
+void close_in_background(descriptor_name closing) noexcept;
+
+}  // namespace weft::detail

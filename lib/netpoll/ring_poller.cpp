@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+#include "lib/netpoll/ring_poller.hpp"
+
+#include "lib/netpoll/descriptor_table.hpp"
+#include "lib/netpoll/system_calls.hpp"
+
+#include <weft/detail/base/assert.hpp>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+namespace weft::detail {
+
+namespace {
+
+// user_data: what kind of entry it was in the highest four bits; for a poll its record in the next
+// 28 and its sequence number below.
+enum class entry_kind : std::uint64_t { poll = 0, doorbell = 1, cancel = 2, cancel_all = 3 };
+
+constexpr unsigned kind_shift = 60;
+constexpr unsigned record_shift = 32;
+constexpr std::uint64_t record_mask = (std::uint64_t{1} << (kind_shift - record_shift)) - 1;
+static_assert(slot_bits + 2 <= kind_shift - record_shift);
+
+constexpr std::uint64_t user_data(entry_kind kind, std::uint64_t rest = 0) noexcept {
+    return (static_cast<std::uint64_t>(kind) << kind_shift) | rest;
+}
+
+constexpr std::uint64_t user_data_of(const poll_record& record) noexcept {
+    return user_data(entry_kind::poll,
+                     (std::uint64_t{record.self - 1} << record_shift) | record.sequence);
+}
+
+/// A turn enters at most so often; each enter runs at least 20 items of deferred work.
+constexpr unsigned enters_per_turn = 8;
+/// A turn takes at most so many completions, so that those who were readied get to run.
+constexpr unsigned completions_per_turn = 256;
+/// A multishot poll is given up after so many events in a row that nobody waited for.
+constexpr std::uint8_t unused_events_limit = 32;
+
+poll_descriptor& descriptor_of(const poll_record& record) noexcept {
+    return descriptors.at(record.slot());
+}
+
+}  // namespace
+
+poll_record* ring_poller::poll_list::front() const noexcept {
+    return empty() ? nullptr : &descriptors.record(first_);
+}
+
+void ring_poller::poll_list::push_back(poll_record& added) noexcept {
+    added.next = no_record;
+    added.previous = last_;
+    (last_ != no_record ? descriptors.record(last_).next : first_) = added.self;
+    last_ = added.self;
+}
+
+void ring_poller::poll_list::remove(poll_record& removed) noexcept {
+    const record_ref next = removed.next;
+    const record_ref previous = removed.previous;
+    (previous != no_record ? descriptors.record(previous).next : first_) = next;
+    (next != no_record ? descriptors.record(next).previous : last_) = previous;
+}
+
+ring_poller::ring_poller() {
+    home_ = home_index();
+}
+
+ring_poller::~ring_poller() {
+    ring_.tear_down();
+    branch_list readied;
+    // Whoever has taken a poll's place in a home word is about to ask for its cancellation.
+    for (;;) {
+        end(polls_, readied);
+        end(unarmed_, readied);
+        take_requests();
+        release_cancelled(readied);
+        if (unreleased_ == 0) break;
+        ::sched_yield();
+    }
+    await_visitors();
+    if (doorbell_ >= 0) sys().close(doorbell_);
+    ready_each(readied);
+}
+
+start_result ring_poller::set_up(unsigned entries) noexcept {
+    const start_result result = ring_.set_up(entries);
+    if (result.error != 0) {
+        ring_.tear_down();
+        return result;
+    }
+    if (doorbell_ < 0) doorbell_ = sys().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (doorbell_ < 0) return {errno, "making an eventfd"};
+    return {};
+}
+
+start_result ring_poller::enable_on_this_thread() noexcept {
+    return ring_.enable();
+}
+
+// Pushing.
+
+bool ring_poller::make_space() noexcept {
+    if (ring_.space() == 0) judge(ring_.submit());
+    return ring_.space() > 0;
+}
+
+void ring_poller::push_poll(poll_record& record) noexcept {
+    io_uring_sqe entry{};
+    const unsigned events = record.which() == direction::read ? POLLIN | POLLRDHUP : POLLOUT;
+    io_uring_prep_poll_add(&entry, descriptor_of(record).fd(), events);
+    if (record.multishot) entry.len = IORING_POLL_ADD_MULTI;
+    entry.user_data = user_data_of(record);
+    ring_.push(entry);
+    polls_.push_back(record);
+    record.in_kernel = true;
+}
+
+void ring_poller::push_cancel(const poll_record& record) noexcept {
+    // Not POLL_REMOVE, which gives up with EALREADY on a poll that is just being run.
+    io_uring_sqe entry{};
+    entry.opcode = IORING_OP_ASYNC_CANCEL;
+    entry.fd = -1;
+    entry.addr = user_data_of(record);
+    // Only a failure is reported: ENOENT, when the poll has ended by itself.
+    entry.flags = IOSQE_CQE_SKIP_SUCCESS;
+    entry.user_data = user_data(entry_kind::cancel);
+    ring_.push(entry);
+}
+
+void ring_poller::push_doorbell() noexcept {
+    io_uring_sqe entry{};
+    io_uring_prep_poll_add(&entry, doorbell_, POLLIN);
+    entry.len = IORING_POLL_ADD_MULTI;
+    entry.user_data = user_data(entry_kind::doorbell);
+    ring_.push(entry);
+    doorbell_armed_ = true;
+}
+
+int ring_poller::arm(poll_record& record) noexcept {
+    ++unreleased_;
+    if (unarmed_.empty() && make_space()) {
+        push_poll(record);
+    } else {
+        unarmed_.push_back(record);
+    }
+    return 0;
+}
+
+void ring_poller::push_waiting(branch_list& readied) noexcept {
+    if (!doorbell_armed_ && !ending_ && make_space()) push_doorbell();
+    while (poll_record* const record = unarmed_.front()) {
+        if (!make_space()) return;
+        unarmed_.remove(*record);
+        push_poll(*record);
+    }
+    while (uncancelled_ != no_record) {
+        if (!make_space()) return;
+        poll_record& record = descriptors.record(uncancelled_);
+        uncancelled_ = record.next_request;
+        if (descriptor_of(record).take_cancel_request(record, readied)) {
+            --unreleased_;
+        } else {
+            push_cancel(record);
+        }
+    }
+}
+
+// Requests.
+
+void ring_poller::cancel(const poll_name&, poll_record& record, cancel_reason,
+                         branch_list&) noexcept {
+    const bool sleeps =
+        inbox_.push(record.self, [&record](record_ref next) { record.next_request = next; });
+    if (sleeps) wake();
+}
+
+void ring_poller::take_requests() noexcept {
+    record_ref taken = inbox_.take();
+    while (taken != no_record) {
+        poll_record& record = descriptors.record(taken);
+        taken = std::exchange(record.next_request, uncancelled_);
+        uncancelled_ = record.self;
+    }
+}
+
+void ring_poller::wake() noexcept {
+    const std::uint64_t one = 1;
+    // It cannot fill up: that takes 2^64 - 2 writes.
+    [[maybe_unused]] const auto written = sys().write(doorbell_, &one, sizeof(one));
+    WEFT_ASSERT(written == sizeof(one));
+}
+
+// Turns.
+
+bool ring_poller::has_work() const noexcept {
+    return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() || !inbox_.empty();
+}
+
+void ring_poller::poll(branch_list& readied) noexcept {
+    take_requests();
+    turn(readied);
+}
+
+void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
+    take_requests();
+    push_waiting(readied);
+    const bool nothing_to_do = !rung_ && doorbell_armed_ && unarmed_.empty() &&
+                               uncancelled_ == no_record && readied.empty();
+    if (nothing_to_do && inbox_.prepare_sleep()) {
+        judge(ring_.wait(deadline));
+        inbox_.finish_sleep();
+    }
+    take_requests();
+    turn(readied);
+    rung_ = false;
+}
+
+void ring_poller::turn(branch_list& readied) noexcept {
+    unsigned left = completions_per_turn - reap(completions_per_turn, readied);
+    for (unsigned entered = 0; entered < enters_per_turn; ++entered) {
+        push_waiting(readied);
+        if (left == 0 || (ring_.unsubmitted() == 0 && !ring_.needs_enter())) break;
+        judge(ring_.enter());
+        left -= reap(left, readied);
+    }
+    if (lost_) recover(readied);
+}
+
+/// What an enter says. None of the expected errors has to be acted upon here, since a turn looks at
+/// what is left afterwards: entries in the queue, completions, flags.
+void ring_poller::judge(int error) noexcept {
+    switch (error) {
+    case 0: return;
+    case ETIME: return;   // The deadline of a wait has passed.
+    case EINTR: return;   // A signal; what was submitted is submitted.
+    case EAGAIN: return;  // No memory for a request: its entry stays, the next turn tries again.
+    case EBUSY: return;   // The kernel wants its completions taken before it takes entries.
+    case EBADR: lost_ = true; return;  // No memory for a completion: it is gone.
+    default: break;
+    }
+    std::array<char, 256> text;
+    std::snprintf(text.data(), text.size(),
+                  "io_uring_enter failed: %s (errno %d); a running ring cannot be replaced. Set "
+                  "WEFT_NETPOLL=epoll if io_uring is forbidden here after the start",
+                  std::strerror(error), error);
+    fatal(text.data());
+}
+
+unsigned ring_poller::reap(unsigned limit, branch_list& readied) noexcept {
+    unsigned taken = 0;
+    ring_completion completion;
+    while (taken < limit && ring_.next_completion(completion)) {
+        take(completion, readied);
+        ++taken;
+    }
+    return taken;
+}
+
+void ring_poller::take(const ring_completion& completion, branch_list& readied) noexcept {
+    switch (static_cast<entry_kind>(completion.user_data >> kind_shift)) {
+    case entry_kind::poll: take_poll(completion, readied); return;
+    case entry_kind::doorbell: take_doorbell(completion); return;
+    case entry_kind::cancel: return;  // The completion of a cancel proves nothing.
+    case entry_kind::cancel_all: everything_cancelled_ = true; return;
+    }
+    WEFT_ASSERT(!"a completion that nobody asked for");
+}
+
+void ring_poller::take_poll(const ring_completion& completion, branch_list& readied) noexcept {
+    const auto ref =
+        static_cast<record_ref>((completion.user_data >> record_shift) & record_mask) + 1;
+    poll_record& record = descriptors.record(ref);
+    poll_descriptor& descriptor = descriptor_of(record);
+    const poll_completion of{.sequence = static_cast<std::uint32_t>(completion.user_data),
+                             .result = completion.result,
+                             .more = (completion.flags & IORING_CQE_F_MORE) != 0};
+    // A completion of an earlier poll of this record: it must not end this one.
+    if (!record.in_kernel || record.sequence != of.sequence) return;
+    if (!of.more) {
+        polls_.remove(record);
+        record.in_kernel = false;
+    }
+    if (descriptor.completed(record, of, readied)) --unreleased_;
+    if (of.more && record.unused_events >= unused_events_limit && make_space() &&
+        descriptor.give_up(record)) {
+        push_cancel(record);
+    }
+}
+
+void ring_poller::take_doorbell(const ring_completion& completion) noexcept {
+    rung_ = true;
+    if ((completion.flags & IORING_CQE_F_MORE) != 0) return;
+    doorbell_armed_ = false;
+    if (completion.result == -EBADF) {
+        fatal(
+            "the eventfd of a worker was closed by somebody else; close only descriptors that "
+            "you own");
+    }
+}
+
+// Ending.
+
+/// Completions were dropped, so polls may have ended unseen. Everything is cancelled; what has not
+/// ended after that has ended before. Waiters try again and arm anew.
+void ring_poller::recover(branch_list& readied) noexcept {
+    lost_ = false;
+    cancel_everything(readied);
+    end(polls_, readied);
+}
+
+/// True: no poll is left in the kernel. False: the kernel did not answer, or its answer was lost.
+bool ring_poller::cancel_everything(branch_list& readied) noexcept {
+    everything_cancelled_ = false;
+    bool asked = false;
+    const monotonic_time give_up_at = after(monotonic_now(), std::chrono::seconds(1));
+    do {
+        if (!asked && make_space()) {
+            io_uring_sqe entry{};
+            entry.opcode = IORING_OP_ASYNC_CANCEL;
+            entry.fd = -1;
+            entry.cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+            entry.user_data = user_data(entry_kind::cancel_all);
+            ring_.push(entry);
+            asked = true;
+        }
+        judge(ring_.enter());
+        reap(completions_per_turn, readied);
+        if (everything_cancelled_ && !ring_.needs_enter() && !ring_.has_completions()) break;
+    } while (monotonic_now() < give_up_at);
+    return polls_.empty();
+}
+
+/// Ends what the kernel does not know, or does not know any more.
+void ring_poller::end(poll_list& list, branch_list& readied) noexcept {
+    while (poll_record* const record = list.front()) {
+        list.remove(*record);
+        record->in_kernel = false;
+        const poll_completion ended{.sequence = record->sequence, .result = -ECANCELED};
+        if (descriptor_of(*record).completed(*record, ended, readied)) --unreleased_;
+    }
+}
+
+void ring_poller::release_cancelled(branch_list& readied) noexcept {
+    while (uncancelled_ != no_record) {
+        poll_record& record = descriptors.record(uncancelled_);
+        uncancelled_ = record.next_request;
+        if (descriptor_of(record).take_cancel_request(record, readied)) --unreleased_;
+    }
+}
+
+void ring_poller::shut_down() noexcept {
+    if (!ring_.enabled()) return;
+    ending_ = true;
+    branch_list readied;
+    end(unarmed_, readied);
+    cancel_everything(readied);
+    take_requests();
+    release_cancelled(readied);
+    ring_.give_back_thread();
+    ready_each(readied);
+}
+
+}  // namespace weft::detail

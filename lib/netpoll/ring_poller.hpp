@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// The poller of one worker on io_uring.
+//
+// A turn (poll or wait) does, in this order: take the requests of other threads, push what has to
+// be pushed (polls to arm, polls to cancel, the doorbell), enter the kernel once, take the
+// completions, and as long as the kernel says that it holds more, enter again, at most a few times.
+//
+// What is in flight. `polls_` lists each poll from its arming to its final completion,
+// `unreleased_` counts it until it is released, which is later where its cancellation was requested
+// but not taken yet. Lists go through the records of the descriptors, which are type-stable, so
+// nothing here has a limit and nothing is allocated.
+//
+// A full submission queue. push() never drops an entry and never waits: it hands over what is there
+// with one system call, and if the kernel takes nothing (it is short of memory, or wants its
+// completions taken first), the poll goes into `unarmed_` or `uncancelled_`, from where each turn
+// takes up again. Cancels wait until nothing is in `unarmed_`, so a cancel never overtakes its
+// poll.
+//
+// Requests. Any thread may have made a poll of this ring lose its place; it puts the record into
+// `inbox_` (request_inbox.hpp) and, if the owner waits in the kernel, rings the doorbell. A worker
+// with a poll in flight never sleeps but in wait(), so no other wake is needed.
+//
+// The doorbell is an eventfd with a multishot poll. It is never read: each write is an event. A
+// multishot ends when completions overflow; then it is armed again, which reports at once, since
+// the eventfd is readable for ever after its first write. So no ring of the bell is lost.
+#pragma once
+
+#include "lib/netpoll/poll_home.hpp"
+#include "lib/netpoll/ring.hpp"
+
+#include <weft/detail/netpoll/netpoller.hpp>
+#include <weft/detail/netpoll/poll_record.hpp>
+#include <weft/detail/netpoll/request_inbox.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::detail {
+
+class ring_poller final : public poller, public poll_home {
+public:
+    ring_poller();
+    /// What was not shut down is ended here: the ring is torn down, so the kernel knows none of its
+    /// polls any more, and the descriptors are told so.
+    ~ring_poller() override;
+
+    /// Starter: makes the ring with so many entries, and the doorbell.
+    start_result set_up(unsigned entries) noexcept;
+
+    start_result enable_on_this_thread() noexcept override;
+    void shut_down() noexcept override;
+    void poll(branch_list& readied) noexcept override;
+    void wait(monotonic_time deadline, branch_list& readied) noexcept override;
+    void wake() noexcept override;
+    bool must_wait_here(bool) const noexcept override { return unreleased_ != 0; }
+    bool has_work() const noexcept override;
+    bool has_unsubmitted() const noexcept override {
+        return ring_.unsubmitted() != 0 || !unarmed_.empty() || uncancelled_ != no_record;
+    }
+    int arm(poll_record& record) noexcept override;
+
+    const io_ring& ring() const noexcept { return ring_; }
+    std::size_t unreleased() const noexcept { return unreleased_; }
+
+private:
+    /// Polls in order, linked through their records.
+    class poll_list {
+    public:
+        bool empty() const noexcept { return first_ == no_record; }
+        poll_record* front() const noexcept;
+        void push_back(poll_record& added) noexcept;
+        void remove(poll_record& removed) noexcept;
+
+    private:
+        record_ref first_ = no_record;
+        record_ref last_ = no_record;
+    };
+
+    void cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+                branch_list& readied) noexcept override;
+
+    void take_requests() noexcept;
+    void push_waiting(branch_list& readied) noexcept;
+    bool make_space() noexcept;
+    void push_poll(poll_record& record) noexcept;
+    void push_cancel(const poll_record& record) noexcept;
+    void push_doorbell() noexcept;
+
+    void turn(branch_list& readied) noexcept;
+    void judge(int error) noexcept;
+    unsigned reap(unsigned limit, branch_list& readied) noexcept;
+    void take(const ring_completion& completion, branch_list& readied) noexcept;
+    void take_poll(const ring_completion& completion, branch_list& readied) noexcept;
+    void take_doorbell(const ring_completion& completion) noexcept;
+    void recover(branch_list& readied) noexcept;
+    bool cancel_everything(branch_list& readied) noexcept;
+    void end(poll_list& list, branch_list& readied) noexcept;
+    void release_cancelled(branch_list& readied) noexcept;
+
+    io_ring ring_;
+    int doorbell_ = -1;
+    bool doorbell_armed_ = false;
+    bool ending_ = false;                 ///< The doorbell is not armed again.
+    bool rung_ = false;                   ///< Woken since the last wait().
+    bool lost_ = false;                   ///< The kernel had to drop completions.
+    bool everything_cancelled_ = false;   ///< The answer to cancel_everything() has come.
+    poll_list polls_;                     ///< Known to the kernel, or in its queue.
+    poll_list unarmed_;                   ///< Found no space in the queue.
+    record_ref uncancelled_ = no_record;  ///< Requests that were taken; linked as the inbox.
+    std::size_t unreleased_ = 0;
+
+    request_inbox<layer> inbox_;  ///< Records to cancel.
+};
+
+}  // namespace weft::detail
