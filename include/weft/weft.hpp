@@ -6,6 +6,11 @@
 #include <weft/as_result.hpp>
 #include <weft/error.hpp>
 #include <weft/io_error.hpp>
+#include <weft/net/address.hpp>
+#include <weft/net/address_format.hpp>
+#include <weft/net/buffer.hpp>
+#include <weft/net/tcp.hpp>
+#include <weft/net/tcp_options.hpp>
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/sleep.hpp>
