@@ -35,10 +35,6 @@ void reply::null() {
     text_ += "$-1\r\n";
 }
 
-void reply::null_array() {
-    text_ += "*-1\r\n";
-}
-
 void reply::bulk(std::string_view bytes) {
     append_bulk(bytes, nullptr);
 }

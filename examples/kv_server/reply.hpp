@@ -30,7 +30,6 @@ public:
 
     void integer(std::int64_t number);
     void null();
-    void null_array();
 
     /// An argument of the request that is being answered, or a constant. If it is long it must stay
     /// where it is until the replies are sent.
@@ -45,6 +44,10 @@ public:
     /// Bytes that are to be sent.
     std::size_t size() const noexcept { return text_.size() + long_size_; }
     bool empty() const noexcept { return text_.empty(); }
+
+    /// Whether text() is all that is to be sent, as nearly always.
+    bool is_one_piece() const noexcept { return attachments_.empty(); }
+    std::string_view text() const noexcept { return text_; }
 
     /// Appends the pieces, in the order in which they are to be sent, to `pieces`. They are valid
     /// until something is added or cleared.

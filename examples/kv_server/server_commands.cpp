@@ -58,7 +58,7 @@ void describe_commands(argument_list names, reply& out) {
         if (const command* const found = find_command(name)) {
             describe_command(*found, out);
         } else {
-            out.null_array();
+            out.null();
         }
     }
 }

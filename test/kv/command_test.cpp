@@ -263,7 +263,7 @@ TEST_CASE("kv commands: COMMAND") {
     const std::string get =
         "*10\r\n$3\r\nget\r\n:2\r\n*2\r\n+readonly\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"
         "*0\r\n*0\r\n*0\r\n*0\r\n";
-    CHECK(ask({"COMMAND", "INFO", "GET", "nothing"}) == "*2\r\n" + get + "*-1\r\n");
+    CHECK(ask({"COMMAND", "INFO", "GET", "nothing"}) == "*2\r\n" + get + "$-1\r\n");
     const std::string all = ask({"COMMAND"});
     CHECK(all.starts_with("*" + count + "\r\n*10\r\n$7\r\ncommand\r\n"));
     CHECK(contains(all, get));

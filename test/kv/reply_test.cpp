@@ -27,13 +27,12 @@ TEST_CASE("kv reply: each type in RESP2") {
     out.integer(0);
     out.integer(std::numeric_limits<std::int64_t>::min());
     out.null();
-    out.null_array();
     out.bulk("");
     out.bulk("a\r\nb");
     out.bulk(std::make_shared<const std::string>("value"));
     out.array(2);
     const std::string expected =
-        "+OK\r\n-ERR no\r\n:0\r\n:-9223372036854775808\r\n$-1\r\n*-1\r\n$0\r\n\r\n$4\r\na\r\nb\r\n"
+        "+OK\r\n-ERR no\r\n:0\r\n:-9223372036854775808\r\n$-1\r\n$0\r\n\r\n$4\r\na\r\nb\r\n"
         "$5\r\nvalue\r\n*2\r\n";
     CHECK(sent(out) == expected);
     CHECK(out.size() == expected.size());
