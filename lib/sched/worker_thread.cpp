@@ -149,6 +149,11 @@ void worker_thread::execute(branch* running) noexcept {
     if (timers_untold_) [[unlikely]] {
         tell_sentinel();
     }
+    // A poll that the kernel has not seen wakes nobody, however long this branch runs. While all
+    // are busy it may wait for the turn's one system call; with a processor idle it may not.
+    if (runtime_->idle.parked_hint() != 0 && io_->has_unsubmitted()) {
+        poll_io();
+    }
     running->status = branch_status::running;
     running->current = this;
     running_ = running;

@@ -240,6 +240,8 @@ void worker_thread::finish_task() noexcept {
     ended->alive.store(false, std::memory_order_relaxed);
     runtime_core& runtime = *ended->runtime;
     const bool is_main = runtime.is_main(*ended);
+    // Counted before anybody can learn of the end, so that who has joined a task finds it counted.
+    runtime.task_ended(*this, is_main);
     const auto found = ended->join.finish();
     if (found.abandoned) {
         report_if_failed(*ended);
@@ -253,7 +255,6 @@ void worker_thread::finish_task() noexcept {
     } else {
         tell_waiter(runtime, found);
     }
-    runtime.task_ended(*this, is_main);
 }
 
 void end_unfinished(task_control& destroyed) noexcept {
