@@ -70,7 +70,8 @@ TEST_CASE("an empty task cannot be awaited or run", "[task]") {
     auto main = []() -> weft::task<bool> {
         weft::task<int> once = give(1);
         weft::task<int> moved = std::move(once);
-        CHECK(co_await std::move(moved) == 1);
+        const int value = co_await std::move(moved);
+        CHECK(value == 1);
         bool thrown = false;
         try {
             co_await std::move(once);

@@ -45,7 +45,7 @@ program_runs_tasks() {
 # The other way to use weft: installed, and found through pkg-config.
 install_weft() {
     meson setup "$directory/installed-build" "$checkout" --prefix "$directory/installed" \
-        --libdir lib -Dtests=disabled -Dexamples=disabled -Dbenchmarks=disabled &&
+        --libdir lib -Dbuildtype=debug -Dtests=disabled -Dexamples=disabled -Dbenchmarks=disabled &&
         meson install -C "$directory/installed-build"
 }
 

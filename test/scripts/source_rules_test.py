@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Rules for the sources that a compiler does not check."""
+
+import os
+import re
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ASSERTION = re.compile(r"\b(?:CHECK|REQUIRE)(?:_[A-Z_]+)?\(")
+
+
+def sources(*directories):
+    for directory in directories:
+        for parent, _, names in os.walk(os.path.join(ROOT, directory)):
+            for name in names:
+                if name.endswith((".cpp", ".hpp")):
+                    path = os.path.join(parent, name)
+                    with open(path, encoding="utf-8") as file:
+                        yield os.path.relpath(path, ROOT), file.read()
+
+
+def awaits_in_assertions(text):
+    """The line numbers of assertions with a co_await of the surrounding coroutine in them."""
+    lines = []
+    for match in ASSERTION.finditer(text):
+        depth, end = 1, match.end()
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        # What stands behind a brace is the body of a lambda, a coroutine of its own.
+        if "co_await" in text[match.end():end].split("{")[0]:
+            lines.append(text.count("\n", 0, match.start()) + 1)
+    return lines
+
+
+class SourceRulesTest(unittest.TestCase):
+    def test_the_search_finds_awaits_in_assertions(self):
+        found = awaits_in_assertions(
+            "CHECK(co_await f() == 1);\nREQUIRE(g(1) ==\n  co_await f());\nCHECK(ready);\n"
+            "co_await f();\nCHECK(run([] { co_await f(); }));\nCHECK_FALSE(co_await f());\n")
+        self.assertEqual(found, [1, 2, 7])
+
+    def test_no_await_stands_in_an_assertion(self):
+        # The macros of Catch2 repeat the expression in the operand of __builtin_constant_p and in
+        # `while (false && ...)`. It is not to be evaluated there, but GCC 14 performs the awaits
+        # in both. Await into a variable, then assert.
+        found = [f"{path}:{line}" for path, text in sources("test")
+                 for line in awaits_in_assertions(text)]
+        self.assertEqual(found, [])
+
+    def test_each_source_file_names_its_license(self):
+        directories = ("include", "lib", "test", "examples", "benchmarks")
+        found = [path for path, text in sources(*directories)
+                 if not text.startswith("// SPDX-License-Identifier: MIT\n")]
+        self.assertEqual(found, [])
+
+
+if __name__ == "__main__":
+    outcome = unittest.main(exit=False, verbosity=1).result
+    bad = len(outcome.failures) + len(outcome.errors)
+    sys.stderr.flush()
+    print(f"{outcome.testsRun - bad} passed, {bad} failed", flush=True)
+    sys.exit(bad != 0)
