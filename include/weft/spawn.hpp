@@ -28,7 +28,9 @@ struct spawn_options {
 /// `co_await h` waits for the end of the task and gives its result, or throws the exception that
 /// left it; the handle is empty afterwards. The awaiting branch resumes on the worker on which the
 /// task ended. When the awaiting scope is stopped first, the await throws operation_canceled (or
-/// timed_out), the task runs on, and the handle keeps it. At most one await at a time.
+/// timed_out), the task runs on, and the handle keeps it. Throws errc::stopped when the runtime has
+/// ended and destroyed the task where it waited. At most one await at a time, and the handle must
+/// stay until it has returned; both are checked, and end the process with a message.
 ///
 /// Destroying a handle that is not empty detaches its task and is reported in debug builds; call
 /// detach() where that is meant. Awaiting an empty handle throws std::logic_error.
@@ -77,7 +79,7 @@ public:
     std::uint64_t id() const noexcept { return control_ != nullptr ? control_->id : 0; }
 
     /// See the class.
-    auto operator co_await() noexcept { return detail::join_awaiter<T>(control_, refused_); }
+    auto operator co_await() { return detail::join_awaiter<T>(control_, refused_); }
 
     /// For threads outside the runtime: blocks until the task has ended, and gives its result or
     /// throws its exception. Throws std::logic_error on a worker, which would block other tasks:
@@ -122,6 +124,7 @@ join_handle<T> spawn(runtime_core* runtime, task<T> started, const spawn_options
                           .where = options.where};
     task_control* control = prepare_spawn(request);  // Throws without having taken the task.
     if (control == nullptr) {
+        started.release_frame().destroy();  // Refused, not forgotten: no report of that.
         return join_handle<T>::adopt(nullptr);
     }
     launch(*control, started.release_frame());

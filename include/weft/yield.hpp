@@ -16,18 +16,21 @@ public:
     template <weft_promise Promise>
     void await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
         branch& running = *suspended.promise().branch_;
+        running_ = &running;
         stopped_ = running.word.stop_requested();
         late_ = stopped_ && running.word.late();
         running.current->requeue(running, suspended);
     }
 
     void await_resume() const {
+        check_running(*running_);
         if (stopped_) [[unlikely]] {
             throw_stopped(late_ ? operation_outcome::late : operation_outcome::cancelled);
         }
     }
 
 private:
+    const branch* running_ = nullptr;
     bool stopped_ = false;
     bool late_ = false;
 };
@@ -39,22 +42,23 @@ public:
     template <weft_promise Promise>
     bool await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
         branch& running = *suspended.promise().branch_;
+        running_ = &running;
         stopped_ = running.word.stop_requested();
         late_ = stopped_ && running.word.late();
-        if (stopped_ || running.current->take_budget()) {
-            return false;
-        }
+        if (stopped_ || running.current->take_budget()) { return false; }
         running.current->requeue(running, suspended);
         return true;
     }
 
     void await_resume() const {
+        check_running(*running_);
         if (stopped_) [[unlikely]] {
             throw_stopped(late_ ? operation_outcome::late : operation_outcome::cancelled);
         }
     }
 
 private:
+    const branch* running_ = nullptr;
     bool stopped_ = false;
     bool late_ = false;
 };

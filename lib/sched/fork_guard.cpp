@@ -3,6 +3,9 @@
 
 #include "lib/sched/runtime_core.hpp"
 
+#include <weft/detail/base/assert.hpp>
+#include <weft/detail/task/frame_cache.hpp>
+
 #include <pthread.h>
 #include <algorithm>
 #include <mutex>
@@ -21,17 +24,19 @@ std::vector<runtime_core*>& registry() {
     return instance;
 }
 
-// The lock is held over the fork, so that the child finds the list whole.
+// The locks are held over the fork, so that the child finds what they guard whole and can go on to
+// the place where it is told.
 void before_fork() {
     registry_mutex().lock();
+    lock_shared_frames();
 }
 void after_fork_in_parent() {
+    unlock_shared_frames();
     registry_mutex().unlock();
 }
 void after_fork_in_child() {
-    for (runtime_core* each : registry()) {
-        each->mark_forked();
-    }
+    for (runtime_core* each : registry()) { each->mark_forked(); }
+    unlock_shared_frames();
     registry_mutex().unlock();
 }
 
@@ -48,6 +53,12 @@ void register_for_fork(runtime_core& runtime) {
 void unregister_for_fork(runtime_core& runtime) noexcept {
     const std::lock_guard held(registry_mutex());
     std::erase(registry(), &runtime);
+}
+
+void used_in_fork() noexcept {
+    fatal(
+        "the process was forked and weft's runtime does not exist in the child; call exec or _exit "
+        "in the child, or fork before the runtime is made");
 }
 
 }  // namespace weft::detail

@@ -10,4 +10,7 @@ class runtime_core;
 void register_for_fork(runtime_core& runtime);
 void unregister_for_fork(runtime_core& runtime) noexcept;
 
+/// Ends the process with that message.
+[[noreturn]] void used_in_fork() noexcept;
+
 }  // namespace weft::detail

@@ -20,6 +20,7 @@ runtime::~runtime() {
 }
 
 void runtime::shutdown() {
+    core_->check_not_forked();
     const detail::worker* here = detail::current_worker();
     if (here != nullptr && &const_cast<detail::worker*>(here)->runtime() == core_) {
         detail::fatal(

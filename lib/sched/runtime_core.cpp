@@ -387,6 +387,8 @@ void runtime_core::enter_phase(runtime_phase entered) {
 }
 
 void runtime_core::join() {
+    // Two threads may end a runtime at the same time; both return when it has ended.
+    const std::lock_guard held(join_mutex_);
     for (std::thread& each : threads_) {
         each.join();
     }
@@ -442,7 +444,14 @@ void runtime_core::inject(branch_list& readied) noexcept {
     wake_if_needed();
 }
 
+void runtime_core::check_not_forked() const noexcept {
+    if (phase() == runtime_phase::forked) [[unlikely]] {
+        used_in_fork();
+    }
+}
+
 void runtime_core::mark_forked() noexcept {
+    phase_.store(runtime_phase::forked, std::memory_order_release);
     for (auto& each : workers_) {
         each->set_attention(attention::forked);
     }

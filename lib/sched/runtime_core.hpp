@@ -11,6 +11,7 @@
 //     stopping   workers leave their loops; who left stays away from everything shared
 //     destroying worker 0, alone, destroys what is still suspended; ready is a no-op
 //     ended      pollers are emptied by their owners; threads end
+//     forked     this process is the child of a fork: nothing works, and every use says so
 //
 // Who decides that no task is left: each processor counts what it spawned and what ended on it. In
 // the draining phase nothing is spawned any more, so the sum only falls. Whoever ends a task
@@ -41,7 +42,7 @@ namespace weft::detail {
 
 class worker_thread;
 
-enum class runtime_phase : std::uint32_t { running, draining, stopping, destroying, ended };
+enum class runtime_phase : std::uint32_t { running, draining, stopping, destroying, ended, forked };
 
 class runtime_core {
 public:
@@ -72,6 +73,8 @@ public:
 
     runtime_phase phase() const noexcept { return phase_.load(std::memory_order_acquire); }
     bool spawning_allowed() const noexcept { return phase() == runtime_phase::running; }
+    /// Ends the process with a message in the child of a fork.
+    void check_not_forked() const noexcept;
 
     // Shared by the workers. Each member has its own protocol.
     const runtime_options& options() const noexcept { return options_; }
@@ -114,7 +117,7 @@ public:
         return next_id_.fetch_add(16, std::memory_order_relaxed);
     }
 
-    /// Set by the child of a fork: see worker_thread::serve_attention.
+    /// In the child of a fork: every use of the runtime ends the process from now on.
     void mark_forked() noexcept;
 
 private:
@@ -166,6 +169,7 @@ private:
     bool workers_released_ = false;
     bool start_cancelled_ = false;
     start_result first_failure_{};
+    std::mutex join_mutex_;
     // After the end: control blocks that handles still hold.
     bool disposed_ = false;
     std::size_t handles_left_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What suspended and ending coroutines call: see include/weft/detail/sched/worker.hpp.
+#include "lib/sched/fork_guard.hpp"
 #include "lib/sched/runtime_core.hpp"
 #include "lib/sched/worker_thread.hpp"
 
@@ -31,6 +32,9 @@ void worker::requeue_running(branch& running) noexcept {
     auto& self = static_cast<worker_thread&>(*this);
     constexpr auto yield_wanted = static_cast<std::uint32_t>(attention::yield_wanted);
     running.reason = wait_reason::yield;
+    if (forked()) [[unlikely]] {
+        used_in_fork();
+    }
     if ((attention_.load(std::memory_order_relaxed) & yield_wanted) != 0) {
         // It has overrun its slice: behind everybody.
         attention_.fetch_and(~yield_wanted, std::memory_order_relaxed);
@@ -74,6 +78,9 @@ void worker::timer_added() noexcept {
 // Parking and readying.
 
 bool prepare_park(branch& waiter, operation& next) noexcept {
+    if (waiter.current->forked()) [[unlikely]] {
+        used_in_fork();  // Before the object's lock, which another thread may have held.
+    }
     next.waiter_ = &waiter;
     waiter.waiting_for = &next;
     waiter.reason = next.reason_;
@@ -112,6 +119,12 @@ bool park(branch& waiter, operation& published) noexcept {
     }
     waiter.status = branch_status::running;
     return true;
+}
+
+void resumed_by_hand() noexcept {
+    fatal(
+        "a coroutine was resumed by hand (std::coroutine_handle::resume) while its task was queued "
+        "or parked; only weft resumes its tasks: wake them through what they await");
 }
 
 void operation::await_completer() noexcept {

@@ -2,6 +2,7 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include "lib/base/futex.hpp"
+#include "lib/sched/fork_guard.hpp"
 #include "lib/sched/runtime_core.hpp"
 
 #include <weft/detail/base/assert.hpp>
@@ -145,7 +146,9 @@ branch* worker_thread::take_global(std::size_t limit) noexcept {
 }
 
 void worker_thread::execute(branch* running) noexcept {
-    WEFT_ASSERT(running->status == branch_status::queued);
+    if (running->status != branch_status::queued) [[unlikely]] {
+        resumed_by_hand();  // Somebody else has run it since it was queued.
+    }
     if (timers_untold_) [[unlikely]] {
         tell_sentinel();
     }
@@ -165,6 +168,9 @@ void worker_thread::execute(branch* running) noexcept {
     }
     running_ = nullptr;
     if (finished_ != nullptr) {
+        if (forked()) [[unlikely]] {
+            used_in_fork();  // What ends a task takes locks that nobody in this process releases.
+        }
         finish_task();
     }
 }
@@ -472,9 +478,7 @@ bool worker_thread::serve_attention() noexcept {
         return (seen & static_cast<std::uint32_t>(bit)) != 0;
     };
     if (is_set(attention::forked)) {
-        fatal(
-            "the process was forked and weft's runtime does not exist in the child; call exec or "
-            "_exit in the child, or fork before run()");
+        used_in_fork();
     }
     if (is_set(attention::stopping)) {
         set_attention(attention::stopping);  // Stays until the end.

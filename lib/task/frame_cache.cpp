@@ -32,6 +32,9 @@ public:
         return true;
     }
 
+    void lock() noexcept { mutex_.lock(); }
+    void unlock() noexcept { mutex_.unlock(); }
+
     static void free(block* batch) noexcept {
         while (batch != nullptr) {
             block* next = batch->next;
@@ -65,6 +68,13 @@ shared_frames& shared() {
 }
 
 }  // namespace
+
+void lock_shared_frames() noexcept {
+    shared().lock();
+}
+void unlock_shared_frames() noexcept {
+    shared().unlock();
+}
 
 frame_cache::~frame_cache() {
     for (list& each : lists_) {

@@ -27,9 +27,7 @@ public:
     gate_pass(runtime_core& runtime, bool needed) noexcept
         : gate_(needed ? &runtime.gate : nullptr), inside_(gate_ == nullptr || gate_->enter()) {}
     ~gate_pass() {
-        if (gate_ != nullptr && inside_) {
-            gate_->leave();
-        }
+        if (gate_ != nullptr && inside_) { gate_->leave(); }
     }
     gate_pass(const gate_pass&) = delete;
     gate_pass& operator=(const gate_pass&) = delete;
@@ -78,9 +76,7 @@ void set_up(task_control& control, runtime_core& runtime, const spawn_request& r
     control.main_branch.reason = wait_reason::not_started;
     control.main_branch.restart = false;
     control.join.reset();
-    if (request.name.empty() && !request.stop_token.stop_possible()) {
-        return;
-    }
+    if (request.name.empty() && !request.stop_token.stop_possible()) { return; }
     auto extras = std::make_unique<task_extras>();
     extras->name = request.name;
     control.extras = extras.release();
@@ -99,6 +95,7 @@ task_control* prepare_spawn(const spawn_request& request) {
     here = worker_of(runtime);
     const gate_pass pass(runtime, here == nullptr);
     if (!pass || !runtime.spawning_allowed()) {
+        runtime.check_not_forked();
         return nullptr;
     }
     task_control* control = acquire(runtime, here);
@@ -120,6 +117,14 @@ task_control* prepare_spawn(const spawn_request& request) {
 void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     runtime_core& runtime = *control.runtime;
     worker_thread* here = worker_of(runtime);
+    // Held until the task is queued: it is destroyed with the others, or not launched at all.
+    const gate_pass pass(runtime, here == nullptr);
+    if (!pass) {
+        // The runtime has ended since prepare_spawn(); the handle says so.
+        frame.destroy();
+        end_unfinished(control);
+        return;
+    }
     control.main_branch.handle = frame;
     as_base(frame).promise().branch_ = &control.main_branch;
     // Release pairs with the acquire in for_each_alive(): the control block is set up.
@@ -136,15 +141,15 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     // The publication above is a seq_cst read-modify-write: either begin_drain() sees the task
     // alive, or we see the phase that it stored before it looked. The caller holds the handle, so
     // the control block is still this task's.
-    if (!runtime.spawning_allowed()) {
-        request_stop(control);
-    }
+    if (!runtime.spawning_allowed()) { request_stop(control); }
 }
 
 void request_stop(task_control& control) noexcept {
     runtime_core& runtime = *control.runtime;
     const gate_pass pass(runtime, worker_of(runtime) == nullptr);
-    if (!pass) {
+    // In the last phases the operation that a branch waits for may have been destroyed already.
+    if (!pass || runtime.phase() >= runtime_phase::destroying) {
+        runtime.check_not_forked();
         return;
     }
     branch_list readied;
@@ -171,23 +176,16 @@ struct blocked_thread {
 
 void report_if_failed(task_control& ended) noexcept {
     const std::coroutine_handle<> frame = ended.main_branch.handle;
-    if (frame == nullptr) {
-        return;
-    }
+    if (frame == nullptr) { return; }
     std::exception_ptr exception = as_base(frame).promise().exception_;
-    if (exception == nullptr) {
-        return;
-    }
+    if (exception == nullptr) { return; }
     if (ended.main_branch.word.stop_requested()) {
         // It was asked to stop and did so.
         try {
             std::rethrow_exception(exception);
         } catch (const std::system_error& error) {
-            if (error.code() == std::errc::operation_canceled) {
-                return;
-            }
-        } catch (...) {
-        }
+            if (error.code() == std::errc::operation_canceled) { return; }
+        } catch (...) {}
     }
     ended.runtime->report_failure(
         {.task_id = ended.id,
@@ -197,9 +195,7 @@ void report_if_failed(task_control& ended) noexcept {
 }
 
 void dispose_ended(task_control* ended) noexcept {
-    if (ended->main_branch.handle != nullptr) {
-        ended->main_branch.handle.destroy();
-    }
+    if (ended->main_branch.handle != nullptr) { ended->main_branch.handle.destroy(); }
     ended->main_branch.handle = nullptr;
     release(ended);
 }
@@ -210,16 +206,12 @@ void dispose_ended(task_control* ended) noexcept {
 void tell_waiter_elsewhere(branch* waiter) noexcept {
     runtime_core& home = *waiter->owner->runtime;
     const gate_pass pass(home, true);
-    if (waiter->word.complete() && pass) {
-        make_ready(waiter);
-    }
+    if (waiter->word.complete() && pass) { make_ready(waiter); }
 }
 
 void tell_waiter(const runtime_core& runtime,
                  const join_word<layer, branch>::finish_result& found) noexcept {
-    if (found.waiter == nullptr) {
-        return;
-    }
+    if (found.waiter == nullptr) { return; }
     if (found.foreign) {
         reinterpret_cast<blocked_thread*>(found.waiter)->wake();
     } else if (found.waiter->owner->runtime != &runtime) {
@@ -229,14 +221,34 @@ void tell_waiter(const runtime_core& runtime,
     }
 }
 
+// The handle goes while somebody waits on it. That is a mistake of the program, except at the end
+// of the runtime, where frames are destroyed in any order: the waiter's operation is taken off
+// then, so that its own end finds nothing to undo.
+void abandon_awaited(task_control& awaited) noexcept {
+    runtime_core& runtime = *awaited.runtime;
+    if (runtime.phase() < runtime_phase::destroying) {
+        fatal(
+            "a join_handle was destroyed, detached or assigned to while it is awaited; keep it "
+            "until the await has returned");
+    }
+    tell_waiter(runtime, awaited.join.desert());
+}
+
+// A wait could not be published: the task has ended meanwhile, or somebody waits already.
+void check_finished(const task_control& joined) noexcept {
+    if (!joined.join.finished()) {
+        fatal(
+            "a join_handle was awaited by two at a time; let one task await it and hand the result "
+            "on");
+    }
+}
+
 }  // namespace
 
 void worker_thread::finish_task() noexcept {
     task_control* ended = std::exchange(finished_, nullptr);
     ended->main_branch.status = branch_status::ended;
-    if (ended->extras != nullptr) {
-        ended->extras->stop_callback.reset();
-    }
+    if (ended->extras != nullptr) { ended->extras->stop_callback.reset(); }
     ended->alive.store(false, std::memory_order_relaxed);
     runtime_core& runtime = *ended->runtime;
     const bool is_main = runtime.is_main(*ended);
@@ -249,9 +261,7 @@ void worker_thread::finish_task() noexcept {
     } else if (found.waiter != nullptr && !found.foreign &&
                found.waiter->owner->runtime == &runtime) {
         // The control block belongs to the handle now.
-        if (found.waiter->word.complete()) {
-            ready_last(found.waiter);
-        }
+        if (found.waiter->word.complete()) { ready_last(found.waiter); }
     } else {
         tell_waiter(runtime, found);
     }
@@ -268,10 +278,13 @@ void end_unfinished(task_control& destroyed) noexcept {
 }
 
 void abandon(task_control* control) noexcept {
-    if (!control->join.abandon()) {
-        report_if_failed(*control);
-        dispose_ended(control);
+    if (control->join.abandon()) { return; }
+    if (!control->join.finished()) {
+        abandon_awaited(*control);
+        return;
     }
+    report_if_failed(*control);
+    dispose_ended(control);
 }
 
 void abandon_silently(task_control* control) noexcept {
@@ -292,19 +305,17 @@ void dispose_joined(task_control* control) noexcept {
 }
 
 void wait_blocking(task_control* control, bool refused) {
-    if (refused) {
-        return;
-    }
-    if (control == nullptr) {
-        throw_empty_handle();
-    }
+    if (refused) { return; }
+    if (control == nullptr) { throw_empty_handle(); }
     if (current_worker() != nullptr) {
         throw std::logic_error(
             "weft: join_handle::get was called on a worker, where it would stop "
             "every other task of that worker; use co_await");
     }
+    control->runtime->check_not_forked();
     blocked_thread self;
     if (!control->join.publish(reinterpret_cast<branch*>(&self), true)) {
+        check_finished(*control);
         return;
     }
     while (self.word.load(std::memory_order_acquire) == 0) {
@@ -314,13 +325,10 @@ void wait_blocking(task_control* control, bool refused) {
 
 bool join_operation::start(branch& waiter) noexcept {
     // A stopped scope comes first: a loop over finished tasks can be stopped as well.
-    if (!prepare_park(waiter, *this)) {
-        return true;
-    }
-    if (joined_ == nullptr || joined_->join.finished()) {
-        return finish_inline(waiter, *this);
-    }
+    if (!prepare_park(waiter, *this)) { return true; }
+    if (joined_ == nullptr || joined_->join.finished()) { return finish_inline(waiter, *this); }
     if (!joined_->join.publish(&waiter)) {
+        check_finished(*joined_);
         return true;
     }
     return park(waiter, *this);
@@ -336,7 +344,7 @@ void throw_empty_handle() {
         "or moved to another handle");
 }
 
-void throw_refused() {
+void throw_stopped_by_runtime() {
     throw std::system_error(errc::stopped);
 }
 

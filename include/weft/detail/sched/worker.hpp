@@ -69,6 +69,13 @@ public:
     timer_heap& timers() noexcept { return *timers_; }
     void timer_added() noexcept;
 
+    /// Is this the child of a fork, where the runtime does not exist? Relaxed: the thread that
+    /// forked has set it itself.
+    bool forked() const noexcept {
+        constexpr auto bit = static_cast<std::uint32_t>(attention::forked);
+        return (attention_.load(std::memory_order_relaxed) & bit) != 0;
+    }
+
     poller& io() noexcept { return *io_; }
     runtime_core& runtime() noexcept { return *runtime_; }
     branch* running() const noexcept { return running_; }

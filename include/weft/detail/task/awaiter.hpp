@@ -48,6 +48,7 @@ protected:
     ~awaiter() { this->unlink_if_parked(); }
 
     void throw_unless_completed() const {
+        this->check_resumed_by_weft();
         if (this->outcome() != operation_outcome::completed) [[unlikely]] {
             throw_stopped(this->outcome());
         }

@@ -57,6 +57,17 @@ struct branch {
     bool restart = false;
 };
 
+/// Ends the process with a message: a handle was resumed by hand.
+[[noreturn]] void resumed_by_hand() noexcept;
+
+/// A coroutine goes on after a suspension: was it resumed by a worker, which marks the branch as
+/// running before? Plain loads of a line that the worker has just written.
+inline void check_running(const branch& resumed) noexcept {
+    if (resumed.status != branch_status::running) [[unlikely]] {
+        resumed_by_hand();
+    }
+}
+
 /// A list of branches, linked through branch::next, first in, first out.
 class branch_list {
 public:

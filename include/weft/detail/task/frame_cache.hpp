@@ -110,6 +110,10 @@ private:
 /// operator new and operator delete there is no suspension that it could be kept across.
 extern constinit thread_local frame_cache* this_thread_frames [[gnu::tls_model("initial-exec")]];
 
+/// Around a fork: the list that all workers share must not be in the middle of a change.
+void lock_shared_frames() noexcept;
+void unlock_shared_frames() noexcept;
+
 inline void* allocate_frame(std::size_t size) {
     if (size > frame_classes::largest) {
         return ::operator new(size);

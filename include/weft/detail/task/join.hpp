@@ -45,23 +45,24 @@ void dispose_joined(task_control* control) noexcept;
 void wait_blocking(task_control* control, bool refused);
 
 [[noreturn]] void throw_empty_handle();
-[[noreturn]] void throw_refused();
+[[noreturn]] void throw_stopped_by_runtime();
 
 /// Moves the result of an ended task out and cleans up; the handle is empty afterwards.
 template <class T>
 T take_result(task_control*& control, bool& refused) {
     if (refused) {
         refused = false;
-        throw_refused();
+        throw_stopped_by_runtime();
     }
     struct cleanup {
         task_control* ended;
         ~cleanup() { dispose_joined(ended); }
     } at_end{std::exchange(control, nullptr)};
-    return std::coroutine_handle<task_promise<T>>::from_address(
-               at_end.ended->main_branch.handle.address())
-        .promise()
-        .take();
+    const std::coroutine_handle<> frame = at_end.ended->main_branch.handle;
+    if (frame == nullptr) [[unlikely]] {
+        throw_stopped_by_runtime();  // The runtime has ended and destroyed it where it waited.
+    }
+    return std::coroutine_handle<task_promise<T>>::from_address(frame.address()).promise().take();
 }
 
 /// The wait for the end of a task.
@@ -85,15 +86,11 @@ class [[nodiscard]] join_awaiter final : public awaiter<join_operation> {
 public:
     join_awaiter(task_control*& control, bool& refused)
         : awaiter<join_operation>(control), control_(control), refused_(refused) {
-        if (control == nullptr && !refused) {
-            throw_empty_handle();
-        }
+        if (control == nullptr && !refused) { throw_empty_handle(); }
     }
 
     T await_resume() {
-        if (!refused_) {
-            throw_unless_completed();
-        }
+        if (!refused_) { throw_unless_completed(); }
         return take_result<T>(control_, refused_);
     }
 

@@ -63,6 +63,15 @@ public:
                                              std::memory_order_acquire);
     }
 
+    /// Owner, where abandon() has failed and the other side has not finished: gives the object up
+    /// although a waiter is published, and returns it, to be completed by the caller. Only while
+    /// nobody else can change the word. The orders are those of finish() and abandon().
+    finish_result desert() noexcept {
+        const std::uintptr_t found = word_.exchange(abandoned_value, std::memory_order_acq_rel);
+        return {.waiter = reinterpret_cast<Waiter*>(found & ~foreign_tag),
+                .foreign = (found & foreign_tag) != 0};
+    }
+
     /// Finisher: its last touch of the object unless the result says `abandoned`. Release publishes
     /// the result, acquire takes over a waiter's contents or what the owner did before it left.
     finish_result finish() noexcept {

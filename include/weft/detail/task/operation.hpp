@@ -66,6 +66,13 @@ protected:
     /// The branch that waits; set by prepare_park().
     branch* waiter() const noexcept { return waiter_; }
 
+    /// For await_resume(): ends the process if somebody else than a worker resumed the branch.
+    void check_resumed_by_weft() const noexcept {
+        if (waiter_ != nullptr) {
+            check_running(*waiter_);
+        }
+    }
+
 private:
     friend bool park(branch& waiter, operation& published) noexcept;
     friend bool prepare_park(branch& waiter, operation& next) noexcept;
