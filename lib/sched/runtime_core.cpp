@@ -220,7 +220,7 @@ void runtime_core::serve_worker_zero() {
     worker_thread& self = *workers_[0];
     self.enter_thread();
     self.run();
-    wait_for_others_to_stop();
+    wait_until_all_stopped();
     enter_phase(runtime_phase::destroying);
     destroy_suspended();
     enter_phase(runtime_phase::ended);
@@ -231,10 +231,9 @@ void runtime_core::serve_worker_zero() {
 void runtime_core::serve_other_worker(worker_thread& self) {
     self.enter_thread();
     self.run();
+    wait_until_all_stopped();
     {
         std::unique_lock held(mutex_);
-        ++workers_stopped_;
-        changed_.notify_all();
         changed_.wait(held, [this] { return phase() == runtime_phase::ended; });
     }
     self.io_->shut_down();
@@ -316,9 +315,14 @@ void runtime_core::task_ended(worker_thread& on, bool ended_main) noexcept {
     }
 }
 
-void runtime_core::wait_for_others_to_stop() {
+// Each worker that has left its loop waits here for the others, so that a task that does not come
+// back is noticed whichever worker it holds, as long as there is another one. The lock is held while
+// it is reported, so that one of them does.
+void runtime_core::wait_until_all_stopped() {
     std::unique_lock held(mutex_);
-    const auto all_stopped = [this] { return workers_stopped_ + 1 == processor_count(); };
+    ++workers_stopped_;
+    changed_.notify_all();
+    const auto all_stopped = [this] { return workers_stopped_ == processor_count(); };
     const auto limit = options_.shutdown_timeout;
     if (limit >= std::chrono::hours(24 * 365)) {
         changed_.wait(held, all_stopped);
@@ -326,7 +330,7 @@ void runtime_core::wait_for_others_to_stop() {
         log(
             fmt::format("weft: {} of {} workers still run a task {} ms after the runtime was asked "
                         "to end; a task must co_await, or call blocking code through blocking()",
-                        processor_count() - 1 - workers_stopped_, processor_count(),
+                        processor_count() - workers_stopped_, processor_count(),
                         std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
         std::terminate();
     }
@@ -343,8 +347,9 @@ void runtime_core::destroy_suspended() noexcept {
         }
     });
     gate.close();
-    slabs.for_each_alive([](task_control& each) {
+    slabs.for_each_alive([this](task_control& each) {
         each.alive.store(false, std::memory_order_relaxed);
+        workers_[0]->p.ended.add_release();
         destroy_chain(std::exchange(each.main_branch.handle, nullptr));
         end_unfinished(each);
     });

@@ -141,7 +141,7 @@ private:
     void start_grace_timer(worker_thread& on) noexcept;
     void count_wake() noexcept;
     void begin_stop() noexcept;
-    void wait_for_others_to_stop();
+    void wait_until_all_stopped();
     void destroy_suspended() noexcept;
     void thread_main(std::uint32_t index);
     void serve_worker_zero();

@@ -301,23 +301,31 @@ TEST_CASE("fault 9: two threads may ask a runtime to end", "[faults]") {
 
 TEST_CASE("fault 9: a task that does not come back ends the process after the timeout",
           "[faults]") {
-    const auto result = weft::test::run_in_child([] {
-        auto main = []() -> weft::task<> {
-            std::atomic<bool> runs{false};
-            weft::co_spawn(
-                [](std::atomic<bool>& flag) -> weft::task<> {
-                    flag = true;
-                    for (;;) std::this_thread::sleep_for(1ms);
-                    co_return;
-                },
-                std::ref(runs))
-                .detach();
-            while (!runs) co_await weft::sleep_for(1ms);
-        };
-        weft::run(main(), {.processors = 2, .shutdown_grace = 0s, .shutdown_timeout = 50ms});
-    });
-    INFO(result.describe());
-    CHECK(result.aborted_with("still run a task"));
+    // Whichever worker it holds: the task that hogs, or the one that ends, is on worker 0.
+    for (const bool hog_on_zero : {false, true}) {
+        const auto result = weft::test::run_in_child([=] {
+            auto hog = []() -> weft::task<> {
+                for (;;) std::this_thread::sleep_for(1ms);
+                co_return;
+            };
+            auto on_worker_zero = [] { return weft::detail::current_worker()->index() == 0; };
+            auto main = [&]() -> weft::task<> {
+                auto mover = [&](bool to_zero) -> weft::task<> {
+                    while (on_worker_zero() != to_zero) co_await weft::sleep_for(100us);
+                    co_await hog();
+                };
+                weft::co_spawn(mover, hog_on_zero).detach();
+                const auto until = std::chrono::steady_clock::now() + 20ms;
+                while (std::chrono::steady_clock::now() < until ||
+                       on_worker_zero() == hog_on_zero) {
+                    co_await weft::sleep_for(100us);
+                }
+            };
+            weft::run(main(), {.processors = 2, .shutdown_grace = 0s, .shutdown_timeout = 50ms});
+        });
+        INFO(result.describe());
+        CHECK(result.aborted_with("still run a task"));
+    }
 }
 
 TEST_CASE("fault 10: a runtime destroyed by one of its own tasks ends with a message", "[faults]") {
