@@ -108,9 +108,9 @@ bool park(branch& waiter, operation& published) noexcept {
         case suspend_outcome::completed:
             break;
         case suspend_outcome::stopped:
-            published.outcome_ =
-                waiter.word.late() ? operation_outcome::late : operation_outcome::cancelled;
             if (published.unlink()) {
+                published.outcome_ =
+                    waiter.word.late() ? operation_outcome::late : operation_outcome::cancelled;
                 waiter.word.withdrawn();
             } else if (!waiter.word.let_go()) {
                 return false;  // The completer holds it and readies the branch.
@@ -139,8 +139,9 @@ void stop_scope(basic_scope<layer, branch>& stopped, bool late, branch_list& rea
         branch* cancelled = parked;
         parked = cancelled->next;  // Before let_go(), after which the branch may run.
         operation& op = *cancelled->waiting_for;
-        op.cancel_with(late ? operation_outcome::late : operation_outcome::cancelled);
+        // What a completer has taken has happened: a completion beats the stop that races it.
         if (op.unlink()) {
+            op.cancel_with(late ? operation_outcome::late : operation_outcome::cancelled);
             cancelled->word.withdrawn();
             readied.push_back(cancelled);
         } else if (cancelled->word.let_go()) {

@@ -139,8 +139,17 @@ branch* worker_thread::take_global(std::size_t limit) noexcept {
     branch_list batch;
     runtime_->global.pop_share(runtime_->processor_count(), limit, batch);
     branch* first = batch.pop_front();
+    if (batch.empty()) {
+        return first;
+    }
     while (branch* more = batch.pop_front()) {
         p.queue.push_back(more, overflow_to{*this});
+    }
+    // They were in no queue for a moment, in which a parking worker may have missed them. A
+    // searcher looks at its own queue when it stops searching; nobody else does.
+    if (!searching_) {
+        p.queue.publish_barrier();
+        runtime_->wake_if_needed();
     }
     return first;
 }

@@ -177,7 +177,7 @@ private:
     const std::uint32_t processors_;
     typename Layer::template atomic<std::uint32_t> counts_{0};
     spin_lock<Layer> lock_;
-    Worker* first_ = nullptr;
+    typename Layer::template var<Worker*> first_{nullptr};
 };
 
 }  // namespace weft::detail

@@ -40,7 +40,9 @@ public:
     bool restarts() const noexcept { return restarts_; }
     operation_outcome outcome() const noexcept { return outcome_; }
 
-    /// Written by the canceller that owns the wake-up, before it lets go.
+    /// Written by the canceller that owns the wake-up, when it has taken the operation off its
+    /// object itself, before it readies. Where a completer was faster the outcome stays
+    /// `completed`.
     void cancel_with(operation_outcome outcome) noexcept { outcome_ = outcome; }
 
 protected:
