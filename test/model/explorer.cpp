@@ -4,7 +4,9 @@
 
 #include <weft/detail/base/assert.hpp>
 
+#include <signal.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,7 +28,7 @@ constexpr std::size_t stack_size = 256 * 1024;
 // How often in a row spinning threads go on although nobody has written anything.
 constexpr unsigned stutter_limit = 128;
 // How often in a row a thread may read the same stale value.
-constexpr unsigned stale_repeats = 2;
+constexpr unsigned stale_repeats = 3;
 constexpr unsigned watch_limit = 16;
 constexpr int no_snapshot = -1;
 
@@ -52,7 +54,7 @@ struct location {
     std::uint8_t creator = 0;
     std::uint32_t created = 0;
     bool alive = true;
-    const char* name = nullptr;
+    const void* address = nullptr;
 };
 
 struct watch {
@@ -105,6 +107,12 @@ struct event {
     std::source_location where;
 };
 
+struct region {
+    const std::byte* begin;
+    std::size_t size;
+    const char* name;
+};
+
 const char* order_name(memory_order order) {
     switch (order) {
     case memory_order::relaxed: return "relaxed";
@@ -141,10 +149,10 @@ public:
     // Prepares the tape for the next execution of the exhaustive search; false when there is none.
     bool advance();
 
-    void create(std::uint64_t initial, unsigned& id);
+    void create(std::uint64_t initial, const void* address, unsigned& id);
     void destroy(unsigned id);
-    void set_name(unsigned id, const char* name) {
-        if (id < location_count_) locations_[id].name = name;
+    void name_region(const void* begin, std::size_t size, const char* name) {
+        if (tracing) regions_.push_back({static_cast<const std::byte*>(begin), size, name});
     }
     std::uint64_t newest(unsigned id) { return locations_[id].history.back().value; }
     std::uint64_t load(unsigned id, memory_order order, const std::source_location& where);
@@ -172,6 +180,7 @@ public:
     std::string tape_text() const;
     bool read_tape(const char* text);
     void print_trace() const;
+    std::string name_of(unsigned id) const;
 
     explore_options options;
     bool random = false;
@@ -231,6 +240,7 @@ private:
     unsigned switch_shift_ = 1;
     unsigned stale_shift_ = 1;
     std::vector<event> events_;
+    std::vector<region> regions_;
     std::vector<std::pair<void*, std::size_t>> allocations_;
 };
 
@@ -249,6 +259,7 @@ bool engine::run(body_function body) {
     failed_ = false;
     violation.clear();
     events_.clear();
+    regions_.clear();
     for (thread& each : threads_) each = thread{};
     threads_[0].clock[0] = 1;
     if (random) {
@@ -557,7 +568,7 @@ void engine::futex_wake(unsigned id, unsigned count) {
 
 // ---- memory
 
-void engine::create(std::uint64_t initial, unsigned& id) {
+void engine::create(std::uint64_t initial, const void* address, unsigned& id) {
     if (location_count_ == max_locations) {
         std::fprintf(stderr, "model: more than %u atomics in one execution\n", max_locations);
         std::exit(2);
@@ -571,7 +582,7 @@ void engine::create(std::uint64_t initial, unsigned& id) {
     place.repeats.fill(0);
     place.ordered = 0;
     place.alive = true;
-    place.name = nullptr;
+    place.address = address;
     place.creator = static_cast<std::uint8_t>(current_);
     tick();
     place.created = threads_[current_].clock[current_];
@@ -808,15 +819,29 @@ void engine::note(const char* text, std::uint64_t value) {
     if (!passive()) record(text, -1, "", value, -1, std::source_location());
 }
 
+// The innermost named object that the atomic lies in, and where.
+std::string engine::name_of(unsigned id) const {
+    std::string name = "a" + std::to_string(id);
+    const auto* address = static_cast<const std::byte*>(locations_[id].address);
+    std::size_t smallest = SIZE_MAX;
+    for (const region& each : regions_) {
+        if (address < each.begin || address >= each.begin + each.size) continue;
+        if (each.size >= smallest) continue;
+        smallest = each.size;
+        name = std::string(each.name) + "+" + std::to_string(address - each.begin);
+    }
+    return name;
+}
+
 void engine::print_trace() const {
     for (const event& each : events_) {
         const char* thread_name = threads_[each.thread].name;
         std::printf("  %u %-10s %-12s", each.thread, thread_name == nullptr ? "" : thread_name,
                     each.what);
         if (each.location >= 0) {
-            const char* name = locations_[static_cast<unsigned>(each.location)].name;
-            std::printf(" a%-3d %-12s %-8s = 0x%" PRIx64, each.location,
-                        name == nullptr ? "" : name, each.order, each.value);
+            std::printf(" %-18s %-8s = 0x%" PRIx64,
+                        name_of(static_cast<unsigned>(each.location)).c_str(), each.order,
+                        each.value);
             if (each.index >= 0 && each.index != each.newest) {
                 std::printf(" (stale: entry %d of %d)", each.index, each.newest);
             }
@@ -1001,6 +1026,18 @@ bool replay(const scenario& one, const arguments& given) {
     return clean;
 }
 
+explore_result run_random(const scenario& one, const char* subject, const arguments& given) {
+    const std::uint64_t count = given.random == UINT64_MAX ? one.random_executions : given.random;
+    explore_options options = one.options;
+    options.spurious_failures = std::max(options.spurious_failures, 1u);
+    const explore_result some = explore_random(one.body, count, given.seed, options);
+    if (some.violated) {
+        std::printf("%s: %s: FAILED, violation after %" PRIu64 " random executions\n", subject,
+                    one.name, some.executions);
+    }
+    return some;
+}
+
 // 0, 1 after a violation, 2 where the search was not finished.
 int run_one(const scenario& one, const char* subject, const arguments& given) {
     const auto start = std::chrono::steady_clock::now();
@@ -1010,22 +1047,38 @@ int run_one(const scenario& one, const char* subject, const arguments& given) {
                     all.executions);
         return 1;
     }
-    const std::uint64_t count = given.random == UINT64_MAX ? one.random_executions : given.random;
-    explore_options options = one.options;
-    options.spurious_failures = std::max(options.spurious_failures, 1u);
-    const explore_result some = explore_random(one.body, count, given.seed, options);
-    if (some.violated) {
-        std::printf("%s: %s: FAILED, violation after %" PRIu64 " random executions\n", subject,
-                    one.name, some.executions);
-        return 1;
-    }
+    const explore_result some = run_random(one, subject, given);
+    if (some.violated) return 1;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::printf("%s: %s: %s, %" PRIu64 " executions at %u preemptions (%s), %" PRIu64
-                " random (seed %" PRIu64 "), %" PRIu64 " steps, %.2f s\n",
-                subject, one.name, all.exhausted ? "ok" : "FAILED", all.executions,
-                one.options.preemptions, all.exhausted ? "exhaustive" : "not finished",
-                some.executions, given.seed, all.steps + some.steps, elapsed.count());
+    std::string bounds = std::to_string(one.options.preemptions) + " preemptions";
+    if (one.options.stale_reads < 1000) {
+        bounds += ", " + std::to_string(one.options.stale_reads) + " stale reads";
+    }
+    std::printf("%s: %s: %s, %" PRIu64 " executions at %s (%s), %" PRIu64 " random (seed %" PRIu64
+                "), %" PRIu64 " steps, %.2f s\n",
+                subject, one.name, all.exhausted ? "ok" : "FAILED", all.executions, bounds.c_str(),
+                all.exhausted ? "exhaustive" : "not finished", some.executions, given.seed,
+                all.steps + some.steps, elapsed.count());
     return all.exhausted ? 0 : 2;
+}
+
+// A protocol that follows a null pointer has failed like any other, only without a trace.
+void report_crash(int) {
+    constexpr char text[] = "violation: crash\n";
+    static_cast<void>(!::write(STDOUT_FILENO, text, sizeof(text) - 1));
+    ::_exit(1);
+}
+
+void catch_crashes() {
+    static std::byte stack[64 * 1024];
+    stack_t alternate{};
+    alternate.ss_sp = stack;
+    alternate.ss_size = sizeof(stack);
+    ::sigaltstack(&alternate, nullptr);
+    struct sigaction action {};
+    action.sa_handler = report_crash;
+    action.sa_flags = SA_ONSTACK;
+    for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::sigaction(number, &action, nullptr);
 }
 
 }  // namespace
@@ -1033,6 +1086,7 @@ int run_one(const scenario& one, const char* subject, const arguments& given) {
 int run_scenarios(int argc, char** argv, const char* subject, const scenario* scenarios,
                   std::size_t count) {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    catch_crashes();
     arguments given;
     if (!parse(argc, argv, given)) {
         std::fprintf(stderr,
@@ -1040,6 +1094,10 @@ int run_scenarios(int argc, char** argv, const char* subject, const scenario* sc
                      "[--random N] [--stop-at-violation yes]\n",
                      argv[0]);
         return 2;
+    }
+    // Random executions find most faults sooner than a search in order.
+    for (std::size_t i = 0; given.stop && i < count; ++i) {
+        if (run_random(scenarios[i], subject, given).violated) return 1;
     }
     int worst = 0;
     unsigned passed = 0, failed = 0;
@@ -1073,16 +1131,16 @@ void may_sleep_for_ever(bool allowed) {
 
 namespace detail {
 
-unsigned create_location(std::uint64_t initial) {
+unsigned create_location(std::uint64_t initial, const void* address) {
     unsigned id = 0;
-    the_engine().create(initial, id);
+    the_engine().create(initial, address, id);
     return id;
 }
 void destroy_location(unsigned location) {
     the_engine().destroy(location);
 }
-void name_location(unsigned location, const char* name) {
-    the_engine().set_name(location, name);
+void name_region(const void* begin, std::size_t size, const char* name) {
+    the_engine().name_region(begin, size, name);
 }
 std::uint64_t newest(unsigned location) {
     return the_engine().newest(location);

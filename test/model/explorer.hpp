@@ -32,10 +32,10 @@
 //    construction does not happen before, or destroying one while an access of another thread is
 //    not ordered before that, is a violation as well: that is how a touch after free is found.
 //
-// Ends of the search: a thread may read the same stale value at most twice in a row, and what it
-// reads after `pause()` is the newest value of what it has read before. `pause()` blocks the thread
-// until another thread has written one of the locations that it read since its last pause. If
-// nobody can go on but spinning threads, these go on as if their pause had ended by itself, a
+// Ends of the search: a thread may read the same stale value at most three times in a row, and what
+// it reads after `pause()` is the newest value of what it has read before. `pause()` blocks the
+// thread until another thread has written one of the locations that it read since its last pause.
+// If nobody can go on but spinning threads, these go on as if their pause had ended by itself, a
 // bounded number of times. An execution in which nobody can go on, and somebody is not allowed to
 // sleep for ever, is a violation (deadlock: this is how a lost wake-up shows).
 //
@@ -144,9 +144,9 @@ struct access_history {
     bool alive = true;
 };
 
-unsigned create_location(std::uint64_t initial);
+unsigned create_location(std::uint64_t initial, const void* address);
+void name_region(const void* begin, std::size_t size, const char* name);
 void destroy_location(unsigned location);
-void name_location(unsigned location, const char* name);
 std::uint64_t newest(unsigned location);
 std::uint64_t load(unsigned location, std::memory_order order, const std::source_location& where);
 void store(unsigned location, std::uint64_t value, std::memory_order order,
@@ -229,6 +229,12 @@ void destroy(T* object) {
     object->~T();
 }
 
+/// Names the atomics inside `object`, which lives until the execution ends, for the trace.
+template <class T>
+void name(const T& object, const char* text) {
+    detail::name_region(&object, sizeof(T), text);
+}
+
 /// Marks the life of something that is no model object: `touch()` wherever it is used,
 /// `destroy()` where it is freed. A touch after, or not ordered before, the end is a violation.
 class lifetime {
@@ -254,7 +260,7 @@ public:
     static constexpr bool is_always_lock_free = true;
 
     atomic() : atomic(T{}) {}
-    atomic(T value) : location_(detail::create_location(encode(value))) {}
+    atomic(T value) : location_(detail::create_location(encode(value), this)) {}
     ~atomic() { detail::destroy_location(location_); }
     atomic(const atomic&) = delete;
     atomic& operator=(const atomic&) = delete;
@@ -309,8 +315,6 @@ public:
 
     /// The newest value, for checks and `block_until`: no operation of the program.
     T peek() const { return decode(detail::newest(location_)); }
-    /// A name for the trace.
-    void name(const char* text) { detail::name_location(location_, text); }
     unsigned location() const { return location_; }
 
 private:

@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--include", required=True, help="the include directory of weft")
     parser.add_argument("--test-include", required=True)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=60, help="seconds for one mutant's run")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one mutant's run")
     parser.add_argument("--only", help="run only the mutants with this text in their name")
     parser.add_argument("--at-least", type=int, default=5, help="mutants that a list must have")
     arguments = parser.parse_args()
