@@ -42,13 +42,7 @@ program_runs_tasks() {
     ./build/consume | tee /dev/stderr | grep -qE '^weft [0-9]+\.[0-9]+\.[0-9]+ says 42$'
 }
 
-# The other way to use weft: installed, and found through pkg-config.
-install_weft() {
-    meson setup "$directory/installed-build" "$checkout" --prefix "$directory/installed" \
-        --libdir lib -Dbuildtype=debug -Dtests=disabled -Dexamples=disabled -Dbenchmarks=disabled &&
-        meson install -C "$directory/installed-build"
-}
-
+# The other way to use weft: installed (here as part of the project), and found by pkg-config.
 installed_weft_is_found() {
     export PKG_CONFIG_PATH=$directory/installed/lib/pkgconfig
     # shellcheck disable=SC2046,SC2086 # one word for each flag
@@ -56,11 +50,12 @@ installed_weft_is_found() {
         "$directory/linked"
 }
 
-check "a project configures with weft as a subproject" meson setup build
+check "a project configures with weft as a subproject" \
+    meson setup build --prefix "$directory/installed" --libdir lib
 check "only the library of weft is built in it" targets_of_weft_are_the_library
 check "it builds without a warning in the headers of weft" ninja -C build -j 2
 check "its program runs tasks" program_runs_tasks
-check "weft can be installed" install_weft
+check "weft can be installed" meson install -C build
 check "a program is linked to the installed weft" installed_weft_is_found
 
 echo "$passed passed, $failed failed"
