@@ -3,7 +3,8 @@
 # usage: subproject_test.sh CHECKOUT
 #
 # Builds and runs test/consume/ in a copy, with weft as its subproject, and checks that weft keeps
-# its tests, examples and benchmarks to itself there; then does the same with weft installed. Reports as docs/testing.md says.
+# its tests, examples and benchmarks to itself there; then uses weft as installed.
+# Reports as docs/testing.md says.
 set -u
 checkout=$1
 passed=0
