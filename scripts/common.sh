@@ -119,6 +119,7 @@ weft_missing_for() {
             ;;
         test)
             weft_have python3 || echo python3
+            weft_have redis-benchmark || echo redis-tools
             weft_have pkg-config && pkg-config --atleast-version=2.13 catch2 || echo catch2
             ;;
         sanitize)

@@ -46,15 +46,12 @@ match match_set(std::string_view pattern, char byte) noexcept {
 /// Matches one byte against what a pattern begins with, which is not a '*'.
 match match_one(std::string_view pattern, char byte) noexcept {
     switch (pattern.front()) {
-        case '?':
-            return {true, 1};
-        case '[':
-            return match_set(pattern.substr(1), byte);
-        case '\\':
-            if (pattern.size() > 1) return {lower(pattern[1]) == lower(byte), 2};
-            break;
-        default:
-            break;
+    case '?': return {true, 1};
+    case '[': return match_set(pattern.substr(1), byte);
+    case '\\':
+        if (pattern.size() > 1) return {lower(pattern[1]) == lower(byte), 2};
+        break;
+    default: break;
     }
     return {lower(pattern.front()) == lower(byte), 1};
 }

@@ -21,18 +21,12 @@ int hexadecimal_value(char digit) {
 
 char escaped_byte(char letter) {
     switch (letter) {
-        case 'n':
-            return '\n';
-        case 'r':
-            return '\r';
-        case 't':
-            return '\t';
-        case 'b':
-            return '\b';
-        case 'a':
-            return '\a';
-        default:
-            return letter;
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'b': return '\b';
+    case 'a': return '\a';
+    default: return letter;
     }
 }
 

@@ -157,15 +157,11 @@ void execute_exists(argument_list arguments, command_context& context) {
 void execute_incr(argument_list arguments, command_context& context) {
     const increment_result result = context.data.increment(arguments[1], 1, context.now);
     switch (result.status) {
-        case increment_status::done:
-            context.out.integer(result.number);
-            break;
-        case increment_status::not_an_integer:
-            reply_not_an_integer(context.out);
-            break;
-        case increment_status::overflow:
-            context.out.error("ERR increment or decrement would overflow");
-            break;
+    case increment_status::done: context.out.integer(result.number); break;
+    case increment_status::not_an_integer: reply_not_an_integer(context.out); break;
+    case increment_status::overflow:
+        context.out.error("ERR increment or decrement would overflow");
+        break;
     }
 }
 

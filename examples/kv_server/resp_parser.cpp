@@ -34,25 +34,13 @@ parse_status resp_parser::parse(std::span<char> buffer) {
     for (;;) {
         const state before = state_;
         switch (state_) {
-            case state::start:
-                state_ = read_first_byte(buffer);
-                break;
-            case state::inline_line:
-                state_ = read_inline_line(buffer);
-                break;
-            case state::element_count:
-                state_ = read_element_count(buffer);
-                break;
-            case state::bulk_length:
-                state_ = read_bulk_length(buffer);
-                break;
-            case state::bulk:
-                state_ = read_bulk(buffer);
-                break;
-            case state::complete:
-                return parse_status::complete;
-            case state::malformed:
-                return parse_status::malformed;
+        case state::start: state_ = read_first_byte(buffer); break;
+        case state::inline_line: state_ = read_inline_line(buffer); break;
+        case state::element_count: state_ = read_element_count(buffer); break;
+        case state::bulk_length: state_ = read_bulk_length(buffer); break;
+        case state::bulk: state_ = read_bulk(buffer); break;
+        case state::complete: return parse_status::complete;
+        case state::malformed: return parse_status::malformed;
         }
         if (state_ == before) return parse_status::incomplete;
     }
@@ -79,12 +67,9 @@ resp_parser::state resp_parser::read_first_byte(std::span<char> buffer) {
 resp_parser::state resp_parser::read_inline_line(std::span<char> buffer) {
     std::string_view line;
     switch (find_line(buffer, line)) {
-        case line_status::missing:
-            return state::inline_line;
-        case line_status::too_long:
-            return fail("too big inline request");
-        case line_status::found:
-            break;
+    case line_status::missing: return state::inline_line;
+    case line_status::too_long: return fail("too big inline request");
+    case line_status::found: break;
     }
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!split_inline_request(buffer.first(line.size()), slices_)) {
@@ -96,12 +81,9 @@ resp_parser::state resp_parser::read_inline_line(std::span<char> buffer) {
 resp_parser::state resp_parser::read_element_count(std::span<char> buffer) {
     std::string_view line;
     switch (find_line(buffer, line)) {
-        case line_status::missing:
-            return state::element_count;
-        case line_status::too_long:
-            return fail("too big mbulk count string");
-        case line_status::found:
-            break;
+    case line_status::missing: return state::element_count;
+    case line_status::too_long: return fail("too big mbulk count string");
+    case line_status::found: break;
     }
     if (!line.ends_with('\r')) return fail("invalid multibulk length");
     const auto count = parse_integer(line.substr(1, line.size() - 2));
@@ -123,12 +105,9 @@ resp_parser::state resp_parser::read_bulk_length(std::span<char> buffer) {
     }
     std::string_view line;
     switch (find_line(buffer, line)) {
-        case line_status::missing:
-            return state::bulk_length;
-        case line_status::too_long:
-            return fail("too big bulk count string");
-        case line_status::found:
-            break;
+    case line_status::missing: return state::bulk_length;
+    case line_status::too_long: return fail("too big bulk count string");
+    case line_status::found: break;
     }
     if (!line.ends_with('\r')) return fail("invalid bulk length");
     const auto length = parse_integer(line.substr(1, line.size() - 2));

@@ -21,19 +21,17 @@ void session::execute(time_point now) {
     std::size_t executed = 0;
     while (requests_remain_ && executed < batch_limit && replies_.size() < reply_limit) {
         switch (parser_.parse(input_.data())) {
-            case parse_status::incomplete:
-                requests_remain_ = false;
-                break;
-            case parse_status::malformed:
-                replies_.error("ERR " + parser_.error());
-                server_.counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
-                requests_remain_ = false;
-                closing_ = true;
-                break;
-            case parse_status::complete:
-                execute_request(now);
-                ++executed;
-                break;
+        case parse_status::incomplete: requests_remain_ = false; break;
+        case parse_status::malformed:
+            replies_.error("ERR " + parser_.error());
+            server_.counters.protocol_errors.fetch_add(1, std::memory_order_relaxed);
+            requests_remain_ = false;
+            closing_ = true;
+            break;
+        case parse_status::complete:
+            execute_request(now);
+            ++executed;
+            break;
         }
     }
     server_.counters.commands_processed.fetch_add(executed, std::memory_order_relaxed);
