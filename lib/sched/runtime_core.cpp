@@ -414,27 +414,24 @@ bool runtime_core::wake_if_needed() noexcept {
     if (chosen == nullptr) {
         return false;
     }
-    count_wake();
+    if (auto* here = static_cast<worker_thread*>(current_worker());
+        here != nullptr && &here->runtime() == this) {
+        here->p.wakes.add();
+    }
     chosen->wake();
     return true;
 }
 
-void runtime_core::wake_for_role() noexcept {
-    if (worker_thread* chosen = idle.wake_any()) {
-        count_wake();
-        chosen->wake();
+void runtime_core::fill_role() noexcept {
+    // The first two loads decide nearly always, and cost nothing.
+    if (idle.wake_wanted() && sentinel.vacant() && anything_to_watch()) {
+        wake_if_needed();
     }
 }
 
-void runtime_core::count_wake() noexcept {
-    if (auto* here = static_cast<worker_thread*>(current_worker())) {
-        here->p.wakes.add();
-    }
-}
-
-bool runtime_core::anything_to_watch() noexcept {
+bool runtime_core::anything_to_watch() const noexcept {
     for (const auto& each : workers_) {
-        if (each->p.timers.earliest_hint() != no_deadline) {
+        if (each->p.timers.earliest() != no_deadline) {
             return true;
         }
     }

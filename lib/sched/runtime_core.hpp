@@ -94,10 +94,9 @@ public:
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
     bool wake_if_needed() noexcept;
-    /// Wakes a parked worker for the role of the sentinel.
-    void wake_for_role() noexcept;
-    /// Is anything there that a sentinel would watch?
-    bool anything_to_watch() noexcept;
+    /// Wakes a parked worker if the role of the sentinel is vacant and there is something to watch:
+    /// see sentinel.hpp.
+    void fill_role() noexcept;
 
     /// A task has ended on `on`: counts, and begins the stop after the last one of the draining
     /// phase.
@@ -139,7 +138,7 @@ private:
     void enable_poller(std::uint32_t index);
     void give_up_start();
     void start_grace_timer(worker_thread& on) noexcept;
-    void count_wake() noexcept;
+    bool anything_to_watch() const noexcept;
     void begin_stop() noexcept;
     void wait_until_all_stopped();
     void destroy_suspended() noexcept;

@@ -67,11 +67,15 @@ std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<
 }
 
 void worker::timer_added() noexcept {
+    const std::uint32_t holder = runtime_->sentinel.to_be_woken(timers_->earliest());
+    // Vacant and nobody is parked: whoever parks next takes the role, and looks at every heap.
+    if (holder == sentinel_role<layer>::none ||
+        (holder == sentinel_role<layer>::vacant_role && !runtime_->idle.anybody_parked())) {
+        return;
+    }
     // Now is too early for a wake-up that costs twenty microseconds: the branch may be about to
     // suspend anyway. The loop, or the next transfer, tells the sentinel.
-    if (runtime_->sentinel.to_be_woken(timers_->earliest()) != sentinel_role<layer>::none) {
-        set_attention(attention::timer_changed);
-    }
+    set_attention(attention::timer_changed);
 }
 
 // ---------------------------------------------------------------------------------------------

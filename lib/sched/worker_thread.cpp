@@ -196,9 +196,7 @@ branch* worker_thread::find_work() {
             if (searching_) {
                 search_succeeded();
             }
-            if (std::exchange(left_role_, false)) {
-                hand_role_over();
-            }
+            runtime_->fill_role();
             return taken;
         }
         runtime_->idle.park(*this, std::exchange(searching_, false));
@@ -453,16 +451,8 @@ void worker_thread::leave_sleep(bool was_sentinel, branch_list& readied) noexcep
     if (!was_sentinel) {
         return;
     }
-    left_role_ = true;
     for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
         run_timers_of(runtime_->worker_at(i).p);
-    }
-}
-
-// The former sentinel is about to run a branch: somebody else has to watch.
-void worker_thread::hand_role_over() noexcept {
-    if (runtime_->idle.parked_hint() != 0 && runtime_->anything_to_watch()) {
-        runtime_->wake_for_role();
     }
 }
 
@@ -511,7 +501,9 @@ bool worker_thread::serve_attention() noexcept {
 void worker_thread::tell_sentinel() noexcept {
     timers_untold_ = false;
     const std::uint32_t holder = runtime_->sentinel.to_be_woken(p.timers.earliest());
-    if (holder != sentinel_role<layer>::none && holder != index_) {
+    if (holder == sentinel_role<layer>::vacant_role) {
+        runtime_->fill_role();
+    } else if (holder != sentinel_role<layer>::none && holder != index_) {
         runtime_->worker_at(holder).wake();
     }
 }

@@ -103,7 +103,6 @@ private:
     void sleep();
     monotonic_time watch_all_timers() noexcept;
     void leave_sleep(bool was_sentinel, branch_list& readied) noexcept;
-    void hand_role_over() noexcept;
 
     std::uint32_t ticks_ = 0;
     std::uint32_t turns_ = 0;
@@ -111,7 +110,6 @@ private:
     monotonic_time slice_began_ = 0;  ///< Read at the 8th runnext pop of a slice.
     bool searching_ = false;
     bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
-    bool left_role_ = false;            ///< Was the sentinel in its last sleep.
     branch* direct_ = nullptr;          ///< Runs next, without a trip through runnext.
     task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.
     std::uint64_t next_id_ = 0;

@@ -101,19 +101,6 @@ public:
         return chosen;
     }
 
-    /// Takes any parked worker off the list, whether or not somebody searches: for a role that
-    /// needs a holder. It counts as a searcher.
-    [[nodiscard]] Worker* wake_any() noexcept {
-        lock_.lock();
-        Worker* chosen = first_;
-        if (chosen != nullptr) {
-            remove(*chosen);
-            counts_.fetch_add(one_searching - one_parked, std::memory_order_seq_cst);
-        }
-        lock_.unlock();
-        return chosen;
-    }
-
     /// A worker parks; it rechecks everything before it sleeps. This is an R of the essay.
     void park(Worker& worker, bool was_searching) noexcept {
         lock_.lock();
@@ -148,6 +135,11 @@ public:
     bool wake_wanted() const noexcept {
         const std::uint32_t counts = counts_.load(std::memory_order_seq_cst);
         return searching(counts) == 0 && parked_count(counts) != 0;
+    }
+
+    /// Is anybody parked? seq_cst: pairs with park(), see sentinel.hpp.
+    bool anybody_parked() const noexcept {
+        return parked_count(counts_.load(std::memory_order_seq_cst)) != 0;
     }
 
     /// Number of parked workers, as a hint. Relaxed: nothing is decided by it for good.

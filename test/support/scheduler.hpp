@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// What tests of the scheduler need: a look into the worker that runs them, conditions under a
+// watchdog, and a slice clock that stands still.
+
+#include "lib/sched/runtime_core.hpp"
+#include "lib/sched/worker_thread.hpp"
+#include "support/scale.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace weft::test {
+
+/// The worker that the calling task runs on.
+inline detail::worker_thread& this_worker() {
+    return static_cast<detail::worker_thread&>(*detail::current_worker());
+}
+
+/// The runtime that the calling task belongs to.
+inline detail::runtime_core& this_core() {
+    return this_worker().runtime();
+}
+
+/// The id of the task that a branch in a queue belongs to; 0 for none.
+inline std::uint64_t id_of(const detail::branch* queued) {
+    return queued == nullptr ? 0 : queued->owner->id;
+}
+
+/// How long a condition may take before a test says that it never comes. Failures only are that
+/// slow; an instrumented build on a busy machine must not reach it.
+inline constexpr std::chrono::seconds watchdog_limit{sanitized ? 60 : 20};
+
+/// Keeps the calling thread busy until the condition holds: as a task, one that hogs its worker.
+/// False: the watchdog's time is over. Other threads get the processor, not other tasks.
+template <class Condition>
+bool spin_until(Condition&& holds, std::chrono::nanoseconds limit = watchdog_limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    while (!holds()) {
+        if (std::chrono::steady_clock::now() > until) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+/// While it lives, the clock of the time slice stands, so that no slice ends by time.
+class held_slice_clock {
+public:
+    held_slice_clock() noexcept { set(detail::monotonic_now()); }
+    ~held_slice_clock() { detail::hold_slice_clock(detail::no_deadline); }
+    held_slice_clock(const held_slice_clock&) = delete;
+    held_slice_clock& operator=(const held_slice_clock&) = delete;
+
+    /// Puts it forward.
+    void advance(std::chrono::nanoseconds by) noexcept { set(at_ + by.count()); }
+
+private:
+    void set(detail::monotonic_time at) noexcept {
+        at_ = at;
+        detail::hold_slice_clock(at);
+    }
+
+    detail::monotonic_time at_ = 0;
+};
+
+}  // namespace weft::test
