@@ -45,7 +45,9 @@ public:
         running_ = &running;
         stopped_ = running.word.stop_requested();
         late_ = stopped_ && running.word.late();
-        if (stopped_ || running.current->take_budget()) { return false; }
+        if (running.current->take_budget()) {
+            return false;
+        }
         running.current->requeue(running, suspended);
         return true;
     }

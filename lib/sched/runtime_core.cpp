@@ -101,6 +101,9 @@ void runtime_core::start_workers(bool caller_works) {
                                                 "runtime_options::processors or raise the limit "
                                                 "on threads (ulimit -u)",
                                                 processor_count()));
+        } catch (...) {
+            give_up_start();
+            throw;
         }
     }
     for (int round = 0;; ++round) {
@@ -289,11 +292,12 @@ void runtime_core::begin_stop() noexcept {
 }
 
 std::uint64_t runtime_core::tasks_alive() const noexcept {
+    // What has ended is read first: a task that is missing among the spawned is missing here too.
     std::uint64_t ended = 0;
-    std::uint64_t spawned = spawned_outside.load(std::memory_order_acquire);
     for (const auto& each : workers_) {
         ended += each->p.ended.read_acquire();
     }
+    std::uint64_t spawned = spawned_outside.load(std::memory_order_acquire);
     for (const auto& each : workers_) {
         spawned += each->p.spawned.read_acquire();
     }

@@ -62,7 +62,8 @@ public:
 
     /// Any thread: no more spawning; every task is asked to stop. Later calls do nothing.
     void begin_drain() noexcept;
-    /// Any thread outside: waits until the runtime has ended and its threads are joined.
+    /// Any thread outside: waits until the runtime has ended and its threads are joined. Several
+    /// threads may do so.
     void join();
 
     /// Gives the runtime up after join(). A handle of one of its tasks may outlive it; the last of

@@ -98,9 +98,18 @@ bool prepare_park(branch& waiter, operation& next) noexcept {
 
 bool finish_inline(branch& waiter, operation& ready) noexcept {
     if (waiter.current->take_budget()) [[likely]] {
+        ready.paid_ = true;
         return true;
     }
     waiter.current->requeue(waiter, ready);
+    return false;
+}
+
+bool operation::pay_now(branch& waiter) noexcept {
+    if (waiter.current->take_budget()) [[likely]] {
+        return true;
+    }
+    waiter.current->requeue(waiter, waiter.handle);
     return false;
 }
 

@@ -102,7 +102,8 @@ branch* worker_thread::begin_slice(branch* taken) noexcept {
 }
 
 // What comes from runnext inherits the slice of the branch that put it there. The chain is bounded
-// in number and in time, so a pair that wakes each other cannot starve the ring.
+// in number and in time, so a pair that wakes each other cannot starve the ring. Null: nothing is
+// there, or thieves have taken all of it.
 branch* worker_thread::take_next() {
     branch* taken = p.queue.pop_next();
     if (taken == nullptr) {
@@ -119,7 +120,7 @@ branch* worker_thread::take_next() {
     p.queue.publish_barrier();
     runtime_->wake_if_needed();
     branch* first = p.queue.pop();
-    return first != nullptr ? begin_slice(first) : find_work();
+    return first != nullptr ? begin_slice(first) : nullptr;
 }
 
 // A clock read costs as much as the rest of a switch, so only every 8th link of a chain looks. A
@@ -266,7 +267,7 @@ branch* worker_thread::steal() {
                 continue;
             }
             if (run_timers_of(victim)) {
-                if (branch* taken = take_next()) {
+                if (branch* taken = p.queue.pop_next()) {
                     return taken;
                 }
                 if (branch* taken = p.queue.pop()) {
@@ -330,11 +331,16 @@ bool worker_thread::anything_published() noexcept {
 // Timers and I/O.
 
 bool worker_thread::run_timers_of(processor& of) noexcept {
-    if (of.timers.earliest_hint() == no_deadline) {
+    const monotonic_time earliest = of.timers.earliest_hint();
+    if (earliest == no_deadline) {
         return false;
     }
+    const monotonic_time now = monotonic_now();
+    if (earliest > now) {
+        return false;  // The lock would keep others from it for nothing.
+    }
     timer* due[timer_batch];
-    const std::size_t count = of.timers.collect_due(monotonic_now(), due, timer_batch);
+    const std::size_t count = of.timers.collect_due(now, due, timer_batch);
     if (count == 0) {
         return false;
     }

@@ -74,17 +74,15 @@ TEST_CASE("regress: a successor of the sentinel that finds work hands the role o
             const auto until = std::chrono::steady_clock::now() + 10ms;
             std::vector<weft::join_handle<void>> hogs;
             for (int i = 0; i < 3; ++i) {
-                hogs.push_back(weft::co_spawn(sleep_then_hog, until, std::ref(hogging),
-                                              std::ref(done)));
+                hogs.push_back(
+                    weft::co_spawn(sleep_then_hog, until, std::ref(hogging), std::ref(done)));
             }
             co_await weft::sleep_for(5ms);
             const bool stopped = co_await weft::with_timeout(30ms, hog_until_stopped());
             const bool all = hogging.load() == 3;
             done = true;
-            for (auto& each : hogs) {
-                co_await std::move(each);
-            }
-            co_return stopped && all;
+            for (auto& each : hogs) { co_await std::move(each); }
+            co_return stopped&& all;
         };
         REQUIRE(weft::run(main(), {.processors = 5}));
     }

@@ -36,7 +36,7 @@ public:
 #endif
     bool await_suspend_on(branch& running, std::coroutine_handle<> suspended) noexcept {
         running.handle = suspended;
-        return !this->start(running);
+        return !(this->start(running) && this->pay_for_going_on(running));
     }
 
     template <weft_promise Promise>

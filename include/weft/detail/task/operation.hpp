@@ -65,6 +65,14 @@ protected:
         }
     }
 
+    /// For await_suspend(), where start() has returned true: pays for going on without a trip through
+    /// the queue, unless finish_inline() has done so. Operations that failed or were stopped pay as
+    /// well, or a task that goes on awaiting after a stop would keep its worker to itself. False: the
+    /// branch went behind the local queue; touch nothing.
+    bool pay_for_going_on(branch& waiter) noexcept {
+        return paid_ || pay_now(waiter);
+    }
+
     /// The branch that waits; set by prepare_park().
     branch* waiter() const noexcept { return waiter_; }
 
@@ -84,8 +92,11 @@ private:
     /// touch.
     void await_completer() noexcept;
 
+    static bool pay_now(branch& waiter) noexcept;
+
     branch* waiter_ = nullptr;
     bool restarts_;
+    bool paid_ = false;  ///< finish_inline() has taken from the budget of this resume.
     wait_reason reason_;
     operation_outcome outcome_ = operation_outcome::completed;
 };

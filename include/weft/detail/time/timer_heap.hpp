@@ -74,8 +74,8 @@ public:
     /// The earliest time, or no_deadline. seq_cst: pairs with the sentinel, see sentinel.hpp.
     monotonic_time earliest() const noexcept { return earliest_.load(std::memory_order_seq_cst); }
 
-    /// The same as a hint for the owner between two branches: a timer that another thread took out
-    /// meanwhile costs a needless look. Relaxed: only the owner makes it earlier.
+    /// The same as a hint, for whoever looks often: the owner between two branches, thieves. Relaxed:
+    /// only the owner makes it earlier, and a thief that misses it parks only after earliest().
     monotonic_time earliest_hint() const noexcept {
         return earliest_.load(std::memory_order_relaxed);
     }
