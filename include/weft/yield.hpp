@@ -45,9 +45,7 @@ public:
         running_ = &running;
         stopped_ = running.word.stop_requested();
         late_ = stopped_ && running.word.late();
-        if (running.current->take_budget()) {
-            return false;
-        }
+        if (running.current->take_budget()) { return false; }
         running.current->requeue(running, suspended);
         return true;
     }
