@@ -21,8 +21,8 @@ namespace weft {
 class runtime {
 public:
     /// Returns when all workers are ready. Throws std::invalid_argument for options out of range,
-    /// std::system_error where a forced netpoller or the threads cannot start; nothing is left
-    /// behind then.
+    /// std::system_error where a forced netpoller or not a single thread can start, std::bad_alloc;
+    /// nothing is left behind then.
     explicit runtime(runtime_options options = {});
 
     /// shutdown(), then frees everything. Handles that are still held report errc::stopped for

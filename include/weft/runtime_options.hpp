@@ -29,17 +29,18 @@ struct task_failure {
 /// How a runtime is made. Every member has a default that suits a server.
 struct runtime_options {
     /// How many workers run tasks, from 1 to 1024. 0: the number of processors that this process
-    /// may use. The environment variable WEFT_MAXPROCS comes before the option.
+    /// may use. The environment variable WEFT_MAXPROCS comes before the option. Where the system
+    /// refuses a thread there are fewer, and a line in the log says so.
     unsigned processors = 0;
 
     netpoll_backend netpoll = netpoll_backend::automatic;
 
     /// When the main task has returned, the tasks still alive are asked to stop and get this long
-    /// to end by themselves; then they are destroyed where they wait.
+    /// to end by themselves; then they are destroyed where they wait. Not negative.
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(1);
 
     /// How long the end of a runtime waits for a worker whose task does not come back from its own
-    /// code. Then it reports and terminates the process.
+    /// code. Then it reports and terminates the process. Positive.
     std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
 
     /// Called with an exception that left a detached task, on the worker that ran it. It must not

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <csignal>
 
@@ -29,6 +30,20 @@ backend_choice to_choice(netpoll_backend backend) noexcept {
             break;
     }
     return backend_choice::automatic;
+}
+
+void check_durations(const runtime_options& options) {
+    using std::chrono::nanoseconds;
+    if (options.shutdown_grace < nanoseconds::zero()) {
+        throw std::invalid_argument(
+            fmt::format("weft: runtime_options::shutdown_grace is {} ns; it must not be negative",
+                        options.shutdown_grace.count()));
+    }
+    if (options.shutdown_timeout <= nanoseconds::zero()) {
+        throw std::invalid_argument(
+            fmt::format("weft: runtime_options::shutdown_timeout is {} ns; it must be positive",
+                        options.shutdown_timeout.count()));
+    }
 }
 
 void ignore_sigpipe_if_default() noexcept {
@@ -68,6 +83,7 @@ runtime_core::runtime_core(runtime_options options, bool caller_works)
     : idle(resolve_processors(options)), options_(std::move(options)) {
     options_.processors = resolve_processors(options_);
     options_.netpoll = resolve_backend(options_.netpoll);
+    check_durations(options_);
     if (options_.ignore_sigpipe) {
         ignore_sigpipe_if_default();
     }
@@ -75,7 +91,6 @@ runtime_core::runtime_core(runtime_options options, bool caller_works)
         workers_.push_back(std::make_unique<worker_thread>(*this, i));
     }
     start_workers(caller_works);
-    register_for_fork(*this);
 }
 
 runtime_core::~runtime_core() {
@@ -83,52 +98,71 @@ runtime_core::~runtime_core() {
     WEFT_ASSERT(threads_.empty());
 }
 
+void runtime_core::start_workers(bool caller_works) {
+    // Whatever fails, the threads that wait for the start are told and joined.
+    struct undo_start {
+        runtime_core* started;
+        ~undo_start() {
+            if (started != nullptr) {
+                started->give_up_start();
+            }
+        }
+    } undo{this};
+    start_threads(caller_works);
+    start_pollers(caller_works);
+    register_for_fork(*this);
+    undo.started = nullptr;
+    const std::lock_guard held(mutex_);
+    workers_released_ = true;
+    changed_.notify_all();
+}
+
+// Where the system refuses a thread, the runtime has as many workers as could be started.
+void runtime_core::start_threads(bool caller_works) {
+    const block_signals blocked;
+    const std::uint32_t wanted = processor_count();
+    std::uint32_t started = caller_works ? 1 : 0;
+    threads_.reserve(wanted - started);
+    try {
+        for (; started < wanted; ++started) {
+            threads_.emplace_back([this, i = started] { thread_main(i); });
+        }
+    } catch (const std::system_error& error) {
+        if (started == 0) {
+            throw std::system_error(error.code(),
+                                    "weft: cannot start a worker thread; raise the limit on "
+                                    "threads (ulimit -u), or call weft::run");
+        }
+        // The threads that run know nothing of the workers before start_pollers().
+        workers_.resize(started);
+        options_.processors = started;
+        idle.limit_processors(started);
+        log(fmt::format("weft: runs with {} workers instead of {}, since a thread cannot start "
+                        "({}); lower runtime_options::processors or raise the limit on threads "
+                        "(ulimit -u)",
+                        started, wanted, error.code().message()));
+    }
+}
+
 // Every worker enables its poller on its own thread, then all wait for the verdict: when one of
 // them failed and the choice is free, the pollers of the other backend are made for all of them.
-void runtime_core::start_workers(bool caller_works) {
+void runtime_core::start_pollers(bool caller_works) {
     const auto log_line = [this](std::string_view line) { log(line); };
     netpoller_ = make_netpoller(to_choice(options_.netpoll), processor_count(), log_line);
-    {
-        const block_signals blocked;
-        try {
-            for (std::uint32_t i = caller_works ? 1 : 0; i < processor_count(); ++i) {
-                threads_.emplace_back([this, i] { thread_main(i); });
-            }
-        } catch (const std::system_error& error) {
-            give_up_start();
-            throw std::system_error(error.code(),
-                                    fmt::format("weft: cannot start {} worker threads; lower "
-                                                "runtime_options::processors or raise the limit "
-                                                "on threads (ulimit -u)",
-                                                processor_count()));
-        } catch (...) {
-            give_up_start();
-            throw;
-        }
-    }
     for (int round = 0;; ++round) {
         const start_result failure = run_start_round(caller_works);
         if (failure.error == 0) {
-            break;
+            return;
         }
         if (options_.netpoll != netpoll_backend::automatic || round != 0) {
-            give_up_start();
             throw std::system_error(
                 failure.error, std::system_category(),
                 fmt::format("weft: {} cannot start ({})", netpoller_->name(), failure.step));
         }
         log(fmt::format("weft: io_uring cannot start ({}: {}); using epoll", failure.step,
                         std::system_category().message(failure.error)));
-        try {
-            netpoller_ = make_netpoller(backend_choice::epoll, processor_count(), log_line);
-        } catch (...) {
-            give_up_start();
-            throw;
-        }
+        netpoller_ = make_netpoller(backend_choice::epoll, processor_count(), log_line);
     }
-    const std::lock_guard held(mutex_);
-    workers_released_ = true;
-    changed_.notify_all();
 }
 
 // One attempt of all workers to enable their pollers; the first failure, or success.
@@ -471,9 +505,11 @@ void runtime_core::log(std::string_view line) const noexcept {
         options_.log(line);
         return;
     }
-    std::string whole(line);
-    whole.push_back('\n');
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
+    // One call, so that lines of several threads do not mix, and no copy, since it may be memory
+    // that is missing. There is nobody to whom a failed write could be told.
+    char end = '\n';
+    const iovec parts[] = {{const_cast<char*>(line.data()), line.size()}, {&end, 1}};
+    [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, parts, 2);
 }
 
 void runtime_core::report_failure(const task_failure& failure) const noexcept {

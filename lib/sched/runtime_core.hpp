@@ -135,6 +135,8 @@ private:
     };
 
     void start_workers(bool caller_works);
+    void start_threads(bool caller_works);
+    void start_pollers(bool caller_works);
     start_result run_start_round(bool caller_works);
     void enable_poller(std::uint32_t index);
     void give_up_start();

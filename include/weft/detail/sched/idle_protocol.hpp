@@ -61,6 +61,9 @@ class idle_protocol {
 public:
     explicit idle_protocol(std::uint32_t processors) noexcept : processors_(processors) {}
 
+    /// Before any worker runs: there are only so many after all.
+    void limit_processors(std::uint32_t processors) noexcept { processors_ = processors; }
+
     /// A worker without work asks to become a searcher. Relaxed load: the limit is a heuristic.
     /// The increment is seq_cst, since publishers that see it rely on this worker's later R.
     bool begin_search() noexcept {
@@ -166,7 +169,7 @@ private:
         link = {};
     }
 
-    const std::uint32_t processors_;
+    std::uint32_t processors_;
     typename Layer::template atomic<std::uint32_t> counts_{0};
     spin_lock<Layer> lock_;
     typename Layer::template var<Worker*> first_{nullptr};
