@@ -215,12 +215,6 @@ branch* worker_thread::find_work() {
 branch* worker_thread::find_published() {
     if (runtime_->global.size() != 0) {
         if (branch* taken = take_global(local_queue<layer, branch>::capacity / 2)) {
-            if (!searching_ && p.queue.ring_size() != 0) {
-                // Between the two queues the rest of the batch was out of sight, and a parking
-                // worker may have missed it. A searcher looks after this when it stops searching.
-                p.queue.publish_barrier();
-                runtime_->wake_if_needed();
-            }
             return begin_slice(taken);
         }
     }

@@ -179,8 +179,8 @@ void report_if_failed(task_control& ended) noexcept {
     if (frame == nullptr) { return; }
     std::exception_ptr exception = as_base(frame).promise().exception_;
     if (exception == nullptr) { return; }
-    if (ended.main_branch.word.stop_requested()) {
-        // It was asked to stop and did so.
+    if (ended.main_branch.word.stop_requested() || !ended.runtime->spawning_allowed()) {
+        // It was asked to stop and did so, or it met the end of the runtime first.
         try {
             std::rethrow_exception(exception);
         } catch (const std::system_error& error) {
