@@ -104,7 +104,7 @@ private:
     monotonic_time watch_all_timers() noexcept;
     void leave_sleep(bool was_sentinel, branch_list& readied) noexcept;
 
-    std::uint32_t ticks_ = 0;
+    std::uint32_t ticks_ = 1;         ///< As in Go, the first branch runs in tick 1.
     std::uint32_t turns_ = 0;
     std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
     monotonic_time slice_began_ = 0;  ///< Read at the 8th runnext pop of a slice.
