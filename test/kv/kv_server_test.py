@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Tests the key-value server as a process, by real clients over loopback.
 
-usage: kv_server_test.py SERVER [--instrumented]
+usage: kv_server_test.py SERVER [--sanitizer=LIST] [CASE...]
 
 Runs on the netpoll backend that WEFT_NETPOLL names, or on both where it names none.
---instrumented tells that the server is a sanitizer build: loads become smaller.
+--sanitizer names the sanitizers that the server was built with, if any: loads become smaller.
+CASE is the name of a function in CASES.
 """
 
 import contextlib
@@ -30,16 +31,16 @@ BACKENDS = ("io_uring", "epoll")
 class Environment:
     """What each case is given: how to start a server, and how much load is right."""
 
-    def __init__(self, program, backend, instrumented):
+    def __init__(self, program, backend, sanitizers):
         self.program = program
         self.backend = backend
-        self.instrumented = instrumented
+        self.sanitizers = sanitizers
 
     def server(self, *arguments, **options):
         return Server(self.program, self.backend, arguments, **options)
 
     def scaled(self, number):
-        return number // 10 if self.instrumented else number
+        return number // 10 if self.sanitizers else number
 
 
 def tool(name):
@@ -361,6 +362,9 @@ def too_many_clients_are_told_so(environment):
 
 
 def descriptors_used_up_is_survived(environment):
+    if "undefined" in environment.sanitizers:
+        # Without a descriptor for it, it takes each object for one without a table.
+        raise Skip("UndefinedBehaviorSanitizer needs a pipe to look at a virtual function table")
     with environment.server(descriptors=64) as server:
         clients = [Client(server) for _ in range(100)]
         wait_until("the server reports it", lambda: "accept" in server.error_text())
@@ -538,13 +542,14 @@ def main():
         return hold_connections(arguments[1], int(arguments[2]), int(arguments[3]))
     if arguments[0] == "--stuck":
         return be_stuck(arguments[1], int(arguments[2]))
-    instrumented = "--instrumented" in arguments
+    sanitizers = [name for argument in arguments if argument.startswith("--sanitizer=")
+                  for name in argument.split("=")[1].split(",")]
     only = [argument for argument in arguments[1:] if not argument.startswith("--")]
     forced = os.environ.get("WEFT_NETPOLL", "")
     backends = [forced] if forced in BACKENDS else BACKENDS
     cases = []
     for backend in backends:
-        environment = Environment(os.path.abspath(arguments[0]), backend, instrumented)
+        environment = Environment(os.path.abspath(arguments[0]), backend, sanitizers)
         for case in CASES:
             if not only or case.__name__ in only:
                 name = f"kv server on {backend}: {case.__name__.replace('_', ' ')}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the key-value server share: a server process, a client, waiting for a condition,
-and a runner that reports as docs/testing.md asks."""
+"""What the tests of the key-value server share: a server process, a client, waiting for a
+condition, and a runner that reports as docs/testing.md asks."""
 
 import contextlib
 import os

@@ -34,7 +34,8 @@ COMMANDS = [
     ("FLUSHALL",), ("DBSIZE",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendonly"),
     ("CONFIG", "GET", "nothing"), ("CONFIG", "GET"), ("CONFIG",), ("CONFIG", "FOO"),
     ("config", "foo"), ("COMMAND", "FOO"), ("COMMAND", "COUNT", "x"), ("COMMAND", "INFO", "none"),
-    ("COMMAND", "DOCS", "none"), ("INFO", "nothing"), ("",), ("", "a"), ("foo",), ("Foo", "a", "b c"),
+    ("COMMAND", "DOCS", "none"), ("INFO", "nothing"), ("",), ("", "a"), ("foo",),
+    ("Foo", "a", "b c"),
     ("foo\r\nbar", "a\r\nb"), ("x" * 200, "y" * 100, "z" * 100, "w"), ("foo", "y" * 128, "w"),
     ("GET",), ("GET", "a", "b"), ("TTL",),
 ]
@@ -47,7 +48,8 @@ STREAMS = [
     b"echo 'a\r\n", b'echo "a\\"\r\n', b"\vping\t\r\n", b"*x\r\n", b"*\r\n", b"*+1\r\n", b"*01\r\n",
     b"* 1\r\n", b"*1 \r\n", b"*2147483648\r\n", b"*99999999999999999999\r\n", b"*1\r\nfoo\r\n",
     b"*1\r\n\r\n", b"*2\r\n$3\r\nGET\r\n:1\r\n", b"*1\r\n$\r\n", b"*1\r\n$+4\r\n", b"*1\r\n$04\r\n",
-    b"*1\r\n$-1\r\n", b"*1\r\n$4x\r\n", b"*1\r\n$9999999999\r\n", b"*1\r\n$99999999999999999999\r\n",
+    b"*1\r\n$-1\r\n", b"*1\r\n$4x\r\n", b"*1\r\n$9999999999\r\n",
+    b"*1\r\n$99999999999999999999\r\n",
     b"QUIT\r\nPING\r\n",
 ]
 

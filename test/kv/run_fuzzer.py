@@ -17,7 +17,8 @@ STARTING_POINTS = [
     b"\x01\x02set \"a \\x41\\n\" 'it\\'s' b\"c\"\r\n",
     b"\x1f\x03*3\r\n$0\r\n\r\n$-1\r\n",
 ]
-WORDS = ["*", "$", "\\x0d\\x0a", "*1\\x0d\\x0a", "$0\\x0d\\x0a\\x0d\\x0a", "$-1", "\\x22", "'", "\\\\x"]
+WORDS = ["*", "$", "\\x0d\\x0a", "*1\\x0d\\x0a", "$0\\x0d\\x0a\\x0d\\x0a", "$-1", "\\x22", "'",
+         "\\\\x"]
 
 
 def main():
