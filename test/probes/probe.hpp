@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How a probe reports. Its name begins with the trap, as section 3 of the list of compiler traps
-// numbers them (docs/compilers.md); a failed check shows what it means for weft.
+// How a probe reports. Its name begins with the trap, as docs/compilers.md numbers them; a failed
+// check shows what it means for weft.
 #pragma once
 
 #include "coroutines.hpp"
