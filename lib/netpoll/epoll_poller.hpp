@@ -72,9 +72,9 @@ public:
     void poll(branch_list& readied) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
-    bool must_wait_here(bool is_sentinel) const noexcept override {
-        return is_sentinel && set_.used();
-    }
+    /// Also while nothing is registered: nobody would wake a sentinel that sleeps elsewhere when the
+    /// first descriptor is.
+    bool must_wait_here(bool is_sentinel) const noexcept override { return is_sentinel; }
     bool has_work() const noexcept override { return set_.used(); }
     bool has_unsubmitted() const noexcept override { return false; }
     int arm(poll_record& record) noexcept override { return set_.add(record); }

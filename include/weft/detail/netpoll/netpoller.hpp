@@ -62,8 +62,8 @@ public:
     virtual void wake() noexcept = 0;
 
     /// Owner: must a parked worker wait in wait(), or may it sleep on a futex? io_uring: while
-    /// anything is in flight in its ring. epoll: the worker that watches (the sentinel) waits in it
-    /// as soon as a descriptor is registered.
+    /// anything is in flight in its ring. epoll: the worker that watches (the sentinel) always
+    /// waits in it, since a descriptor may be registered while it sleeps.
     virtual bool must_wait_here(bool is_sentinel) const noexcept = 0;
 
     /// Owner, cheap (loads only): would poll() find something to do? io_uring: the flags of the
@@ -94,8 +94,8 @@ public:
     virtual std::string_view name() const noexcept = 0;  ///< "io_uring" or "epoll"
     virtual poller& worker_poller(unsigned index) noexcept = 0;
 
-    /// Must one parked worker wait in its poller even though nothing is in flight there? epoll: as
-    /// soon as a descriptor is registered. io_uring: no.
+    /// Must one parked worker wait in its poller even though nothing is in flight there? epoll: yes.
+    /// io_uring: no.
     virtual bool needs_watcher() const noexcept = 0;
 };
 
