@@ -17,10 +17,10 @@
 //
 // The one argument that needs both words. An operation must not park where no poll is armed and
 // nobody closes. It parks only after it has read `armed` in the home word, which it does after it
-// has published itself. Suppose that poll has ended. Its owner cleared `armed` before it changed
-// the wait word. If that change came before the publication, the operation read from it, directly
-// or through later changes, and would have seen `armed` cleared. So it came after, and took the
-// waiter. The same holds for the closer with `closing` in place of `armed` cleared.
+// has published itself. Suppose that poll has ended. Its owner cleared `armed` before it notified
+// the wait word. If that notification came before the publication, the operation has acquired it
+// (wait_word.hpp) and would have seen `armed` cleared. So it came after, and took the waiter. The
+// same holds for the closer with `closing` in place of `armed` cleared.
 //
 // Releasing. A poll whose place in the home word was taken (moved, given up, closing) is released
 // after both its final completion and the request to cancel it; both are seen by one thread, the
@@ -76,7 +76,8 @@ struct close_decision {
     poll_name poll = {};
 };
 
-template <class Layer, class Waiter, class Record>
+/// After `MissesBeforeMove` EAGAINs in a row that found the poll in another ring, it moves.
+template <class Layer, class Waiter, class Record, std::uint8_t MissesBeforeMove = 2>
 class poll_side {
 public:
     // The operation that has the turn.
@@ -92,11 +93,11 @@ public:
                     .error = error_.exchange(0, std::memory_order_relaxed)};
         }
         if (!wait_.publish(waiter)) return {.step = wait_step::ready};
-        const arm_decision decision = home_.arm(here, misses_ >= misses_before_move);
+        const arm_decision decision = home_.arm(here, misses_ >= MissesBeforeMove);
         switch (decision.outcome) {
         case arm_outcome::closing: return {.step = wait_step::closing};
         case arm_outcome::armed_elsewhere:
-            if (misses_ < misses_before_move) misses_ = misses_ + 1;
+            if (misses_ < MissesBeforeMove) misses_ = misses_ + 1;
             return {};
         case arm_outcome::armed_here: misses_ = 0; return {};
         case arm_outcome::arm:
@@ -204,9 +205,6 @@ public:
     Record& record(unsigned index) noexcept { return records_[index]; }
 
 private:
-    /// After so many EAGAINs in a row that found the poll in another ring, it moves.
-    static constexpr std::uint8_t misses_before_move = 2;
-
     wait_word<Layer, Waiter> wait_;
     home_word<Layer> home_;
     /// Why the last poll failed, or 0.

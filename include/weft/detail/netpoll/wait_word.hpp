@@ -22,12 +22,15 @@
 // Why a waiter is woken once. Every way out of the value `waiter` is a read-modify-write that puts
 // another value there, so one party gets the branch.
 //
-// notify() is a read-modify-write in every case, also where it finds `ready` and writes the same
-// again. It is what orders the home word (home_word.hpp) and the closing mark: whatever a notifier
-// did before it, clearing the home of a poll that has ended or marking the descriptor as closing,
-// is seen by every operation that publishes after it, since that one reads from the notifier's
-// write or from a later one of the same release sequence. A plain load of `ready` would break that
-// chain, and an operation could park on a poll that is no more.
+// What the wait word orders besides. Before it notifies, a notifier clears the home of a poll that
+// has ended, or marks the descriptor as closing (home_word.hpp). An operation that publishes itself
+// after that must see it, or it would park on a poll that is no more. It does: the notification
+// left `ready`; the publication fails on that, unless the operation took it away before, with
+// acquire. If the notification took a waiter instead, that was the operation's own branch, and
+// waking it up ordered the rest. For this notify() is a read-modify-write in every case, also where
+// it finds `ready` and writes the same again: taking `ready` then reads from it, or from a later
+// one of the same release sequence. A notifier that only looked at an older `ready` would break
+// that.
 //
 // Rejected: four values as in Go (nil, wait, ready, waiter), since a branch is published in one
 // step and its own word (operation_word.hpp) settles what happens before it is suspended.
@@ -49,7 +52,7 @@ public:
     /// may say EAGAIN, and publish() finds the `ready`.
     void take_ready() noexcept {
         if (word_.load(std::memory_order_relaxed) == ready) {
-            // Acquire pairs with notify(): a poll that ended before is seen as ended.
+            // Acquire pairs with notify(): a poll that ended before it is seen as ended.
             word_.exchange(nil, std::memory_order_acquire);
         }
     }
@@ -58,17 +61,16 @@ public:
     bool publish(Waiter* waiter) noexcept {
         std::uintptr_t expected = nil;
         // Release pairs with the acquire in notify() and withdraw(): who takes the waiter sees what
-        // it stored. Acquire pairs with the release in notify(), on failure too: the home word and
-        // the closing mark are read after this.
+        // it stored. Nothing to acquire: what was notified before was taken, or makes this fail.
         return word_.compare_exchange_strong(expected, reinterpret_cast<std::uintptr_t>(waiter),
-                                             std::memory_order_acq_rel, std::memory_order_acquire);
+                                             std::memory_order_release, std::memory_order_relaxed);
     }
 
     /// Whoever takes an operation back. True: the waiter was still there, and no notifier has it.
     bool withdraw(Waiter* waiter) noexcept {
         auto expected = reinterpret_cast<std::uintptr_t>(waiter);
-        // Release: the chain of notify() goes through this write too. Acquire pairs with publish().
-        return word_.compare_exchange_strong(expected, nil, std::memory_order_acq_rel,
+        // Acquire pairs with publish(): the operation is about to be resumed or to be freed.
+        return word_.compare_exchange_strong(expected, nil, std::memory_order_acquire,
                                              std::memory_order_relaxed);
     }
 
@@ -77,8 +79,7 @@ public:
         std::uintptr_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
             const bool waits = value != nil && value != ready;
-            // Release pairs with publish() and take_ready() of the next operation, acquire with
-            // publish() of the waiter that is taken.
+            // Release pairs with take_ready(), acquire with publish() of the waiter that is taken.
             if (word_.compare_exchange_weak(value, waits ? nil : ready, std::memory_order_acq_rel,
                                             std::memory_order_relaxed)) {
                 return waits ? reinterpret_cast<Waiter*>(value) : nullptr;

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// What the models of the netpoller have in common: a kernel with one file and its polls, rings
+// whose owners reap, and an operation that reads. The words and the order of the steps are those of
+// weft; the kernel, the system calls and the threads are stand-ins.
+
+#include <weft/detail/netpoll/descriptor_word.hpp>
+#include <weft/detail/netpoll/poll_record.hpp>
+#include <weft/detail/netpoll/poll_side.hpp>
+#include <weft/detail/task/operation_word.hpp>
+
+#include "explorer.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
+namespace weft::model {
+
+using layer = model_layer;
+using order = std::memory_order;
+
+/// A branch: type-stable, and runnable by whichever worker takes it.
+struct waiter {
+    weft::detail::operation_word<layer> word;
+    layer::atomic<unsigned> runnable{0};
+};
+
+inline void complete(waiter* taken) {
+    if (taken == nullptr || !taken->word.complete()) return;
+    check(taken->runnable.exchange(1, order::release) == 0, "a branch is readied twice");
+}
+
+struct record : weft::detail::basic_poll_record<layer> {
+    /// Stands for the links in the list of its ring: touched on arming, and before it ends.
+    layer::var<bool> listed{false};
+    /// In the inbox of its ring.
+    layer::var<bool> requested{false};
+};
+
+template <std::uint8_t MissesBeforeMove>
+using side_of = weft::detail::poll_side<layer, waiter, record, MissesBeforeMove>;
+
+/// The file in the kernel: how much can be read, and what it knows of the two polls of a direction.
+/// One word, changed with relaxed operations: a system call sees the newest state, and orders
+/// nothing for the threads of the program.
+class kernel_file {
+public:
+    /// read(2): true, or EAGAIN.
+    bool read() {
+        bool got = false;
+        change([&](std::uint64_t value) {
+            got = (value & data_mask) != 0;
+            return got ? value - 1 : value;
+        });
+        return got;
+    }
+
+    /// The peer writes.
+    void write() {
+        change([&](std::uint64_t value) {
+            value += 1;
+            for (unsigned poll = 0; poll < 2; ++poll) value = fire(value, poll);
+            return value;
+        });
+    }
+
+    /// A ring submits a poll.
+    void submit(unsigned poll, unsigned ring, bool multishot, std::uint32_t sequence) {
+        sequences_[poll] = sequence;
+        change([&](std::uint64_t value) {
+            check(flags(value, poll) == 0, "a record is armed while its poll is in the kernel");
+            value = set(value, poll, armed | (multishot ? multi : 0) | (ring != 0 ? ring_one : 0));
+            return (value & data_mask) != 0 ? fire(value, poll) : value;
+        });
+    }
+
+    /// A ring cancels a poll by its id: does nothing where it has ended.
+    void cancel(unsigned poll, std::uint32_t sequence) {
+        change([&](std::uint64_t value) {
+            const std::uint64_t now = flags(value, poll);
+            if ((now & armed) == 0 || sequences_[poll] != sequence) return value;
+            return set(value, poll, (now & ~armed) | final | cancelled);
+        });
+    }
+
+    /// Is there a completion for the ring?
+    bool pending(unsigned ring) const { return pending(ring, 0) || pending(ring, 1); }
+    bool pending(unsigned ring, unsigned poll) const {
+        const std::uint64_t now = flags(word_.peek(), poll);
+        return (now & (event | final)) != 0 && ((now & ring_one) != 0) == (ring != 0);
+    }
+
+    /// The owner of the ring takes a completion of a poll that has one.
+    weft::detail::poll_completion reap(unsigned poll) {
+        weft::detail::poll_completion taken{.sequence = sequences_[poll]};
+        change([&](std::uint64_t value) {
+            const std::uint64_t now = flags(value, poll);
+            // A multishot poll that was cancelled reports an event that came before first.
+            const bool ends =
+                (now & final) != 0 && ((now & (event | cancelled)) != (event | cancelled));
+            taken.more = !ends;
+            taken.result = (now & event) != 0 ? 1 : -ECANCELED;
+            return set(value, poll, ends ? 0 : now & ~event);
+        });
+        return taken;
+    }
+
+    bool idle() const { return flags(word_.peek(), 0) == 0 && flags(word_.peek(), 1) == 0; }
+
+private:
+    static constexpr std::uint64_t data_mask = 0xff;
+    enum : std::uint64_t {
+        armed = 1,
+        multi = 2,
+        event = 4,
+        final = 8,
+        cancelled = 16,
+        ring_one = 32
+    };
+
+    static std::uint64_t flags(std::uint64_t value, unsigned poll) {
+        return (value >> (8 + 8 * poll)) & 0xff;
+    }
+    static std::uint64_t set(std::uint64_t value, unsigned poll, std::uint64_t to) {
+        const unsigned shift = 8 + 8 * poll;
+        return (value & ~(std::uint64_t{0xff} << shift)) | (to << shift);
+    }
+    static std::uint64_t fire(std::uint64_t value, unsigned poll) {
+        const std::uint64_t now = flags(value, poll);
+        if ((now & armed) == 0) return value;
+        // A multishot poll goes on, or ends because completions have overflown.
+        const bool goes_on = (now & multi) != 0 && choose(2) == 0;
+        return set(value, poll, goes_on ? now | event : (now & ~armed) | event | final);
+    }
+
+    template <class Change>
+    void change(Change&& next) {
+        std::uint64_t value = word_.peek();
+        while (!word_.compare_exchange_strong(value, next(value), order::relaxed, order::relaxed)) {
+        }
+    }
+
+    layer::atomic<std::uint64_t> word_{0};
+    std::array<std::uint32_t, 2> sequences_{};
+};
+
+}  // namespace weft::model
