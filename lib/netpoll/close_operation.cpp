@@ -16,7 +16,10 @@ bool close_operation::start(branch& waiter) noexcept {
     descriptor.close(closing_.generation, why_, readied);
     if (waits) descriptor.drop_reference(readied);
     ready_each(readied);
-    return !waits || park(waiter, *this);
+    if (waits) return park(waiter, *this);
+    // Nobody can join a life that is just being ended; that takes one close(2) on another thread.
+    while (may_wait && !ended()) layer::yield_thread();
+    return true;
 }
 
 bool close_operation::ended() const noexcept {

@@ -42,7 +42,7 @@ std::uint32_t poll_descriptor::open(int fd, bool shuts_down) noexcept {
 }
 
 void poll_descriptor::complete(branch* taken, branch_list& readied) noexcept {
-    if (taken != nullptr && taken->word.complete()) readied.push_back(taken);
+    if (taken != nullptr) complete_waiter(*taken, readied);
 }
 
 // Turns.

@@ -36,4 +36,23 @@ private:
     std::atomic<std::uint32_t> word_{0};
 };
 
+/// Keeps a thread that is no worker of the runtime inside its gate. A worker needs no pass.
+class gate_pass {
+public:
+    gate_pass(foreign_gate& gate, bool needed) noexcept
+        : gate_(needed ? &gate : nullptr), inside_(gate_ == nullptr || gate_->enter()) {}
+    ~gate_pass() {
+        if (gate_ != nullptr && inside_) {
+            gate_->leave();
+        }
+    }
+    gate_pass(const gate_pass&) = delete;
+    gate_pass& operator=(const gate_pass&) = delete;
+    explicit operator bool() const noexcept { return inside_; }
+
+private:
+    foreign_gate* gate_;
+    bool inside_;
+};
+
 }  // namespace weft::detail

@@ -185,4 +185,21 @@ void make_ready(branch_list& readied) noexcept {
     }
 }
 
+// The other runtime stands still for us until the word is completed: a frame that is destroyed waits
+// for that (operation::unlink_if_parked). From then on only the gate keeps it.
+void complete_waiter(branch& waiter, branch_list& readied) noexcept {
+    runtime_core& home = *waiter.owner->runtime;
+    worker* here = current_worker();
+    if (here != nullptr && &here->runtime() == &home) {
+        if (waiter.word.complete()) {
+            readied.push_back(&waiter);
+        }
+        return;
+    }
+    const gate_pass pass(home.gate, true);
+    if (waiter.word.complete() && pass) {
+        make_ready(&waiter);
+    }
+}
+
 }  // namespace weft::detail

@@ -21,23 +21,6 @@ worker_thread* worker_of(runtime_core& runtime) noexcept {
     return here != nullptr && &here->runtime() == &runtime ? here : nullptr;
 }
 
-/// Keeps a thread that is no worker of the runtime inside its gate.
-class gate_pass {
-public:
-    gate_pass(runtime_core& runtime, bool needed) noexcept
-        : gate_(needed ? &runtime.gate : nullptr), inside_(gate_ == nullptr || gate_->enter()) {}
-    ~gate_pass() {
-        if (gate_ != nullptr && inside_) { gate_->leave(); }
-    }
-    gate_pass(const gate_pass&) = delete;
-    gate_pass& operator=(const gate_pass&) = delete;
-    explicit operator bool() const noexcept { return inside_; }
-
-private:
-    foreign_gate* gate_;
-    bool inside_;
-};
-
 void release(task_control* released) noexcept {
     runtime_core& runtime = *released->runtime;
     delete std::exchange(released->extras, nullptr);
@@ -93,7 +76,7 @@ task_control* prepare_spawn(const spawn_request& request) {
     }
     runtime_core& runtime = request.runtime != nullptr ? *request.runtime : here->runtime();
     here = worker_of(runtime);
-    const gate_pass pass(runtime, here == nullptr);
+    const gate_pass pass(runtime.gate, here == nullptr);
     if (!pass || !runtime.spawning_allowed()) {
         runtime.check_not_forked();
         return nullptr;
@@ -118,7 +101,7 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     runtime_core& runtime = *control.runtime;
     worker_thread* here = worker_of(runtime);
     // Held until the task is queued: it is destroyed with the others, or not launched at all.
-    const gate_pass pass(runtime, here == nullptr);
+    const gate_pass pass(runtime.gate, here == nullptr);
     if (!pass) {
         // The runtime has ended since prepare_spawn(); the handle says so.
         frame.destroy();
@@ -146,7 +129,7 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
 
 void request_stop(task_control& control) noexcept {
     runtime_core& runtime = *control.runtime;
-    const gate_pass pass(runtime, worker_of(runtime) == nullptr);
+    const gate_pass pass(runtime.gate, worker_of(runtime) == nullptr);
     // In the last phases the operation that a branch waits for may have been destroyed already.
     if (!pass || runtime.phase() >= runtime_phase::destroying) {
         runtime.check_not_forked();
@@ -205,7 +188,7 @@ void dispose_ended(task_control* ended) noexcept {
 // for enter() and complete(), and is not touched afterwards unless the gate was open.
 void tell_waiter_elsewhere(branch* waiter) noexcept {
     runtime_core& home = *waiter->owner->runtime;
-    const gate_pass pass(home, true);
+    const gate_pass pass(home.gate, true);
     if (waiter->word.complete() && pass) { make_ready(waiter); }
 }
 

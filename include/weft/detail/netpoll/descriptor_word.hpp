@@ -124,12 +124,13 @@ public:
     void add_reference() noexcept { word_.fetch_add(one_reference, std::memory_order_relaxed); }
 
     /// A reference for whoever wants to wait for the end of this life, closing or not. False: it
-    /// has ended already.
+    /// has ended already, or whoever dropped the last reference is about to end it, and nobody
+    /// joins it there.
     bool add_reference(std::uint32_t generation) noexcept {
         // Acquire pairs with end_life(): who is told that the life has ended comes after close(2).
         std::uint64_t value = word_.load(std::memory_order_acquire);
         for (;;) {
-            if (generation_of(value) != generation) return false;
+            if (generation_of(value) != generation || is_last(value)) return false;
             if (word_.compare_exchange_weak(value, value + one_reference, std::memory_order_acquire,
                                             std::memory_order_acquire)) {
                 return true;

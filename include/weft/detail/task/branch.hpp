@@ -122,4 +122,9 @@ void make_ready(branch* readied) noexcept;
 /// The same for a batch: in order, the last one ends in runnext. Wakes one searcher.
 void make_ready(branch_list& readied) noexcept;
 
+/// Completes the operation of a waiter, for an object that several runtimes may share. A branch of
+/// the calling worker's runtime is appended to `readied` if it becomes runnable; one of another
+/// runtime, which may be ending beside this, is readied at once. Not under a lock.
+void complete_waiter(branch& waiter, branch_list& readied) noexcept;
+
 }  // namespace weft::detail
