@@ -11,7 +11,7 @@
 //     to the scope's lock. So do the flag bits in the word of its occupant.
 //   * Locks are taken from parent to child only. A stop holds the locks on the path from the scope
 //     that it stops to the scope that it visits, so no scope on that path can leave its parent.
-//   * A scope is closed by the branch that opened it, under the lock of its parent and its own.
+//   * A scope is closed by the branch that opened it, under the lock of its parent.
 //
 // Invariant: under the lock of a scope with an occupant, the flags in the occupant's word equal the
 // flags of the scope. Opening inherits the parent's flags, so that a scope opened inside a stopped
@@ -69,8 +69,9 @@ public:
     /// was opened inside has been closed, and whatever may stop this scope directly (its timer) has
     /// been disarmed or has finished.
     void close(Branch& branch) noexcept {
+        // The own lock is not needed: a stop that is inside came through the parent, and holds the
+        // parent's lock until it has left.
         parent_->lock_.lock();
-        lock_.lock();  // A stop of the parent may be inside.
         if (previous_sibling_ != nullptr) {
             previous_sibling_->next_sibling_ = next_sibling_;
         } else {
@@ -82,7 +83,6 @@ public:
         occupant_ = nullptr;
         parent_->occupant_ = &branch;
         branch.word.adopt_flags(parent_->flags_);
-        lock_.unlock();
         parent_->lock_.unlock();
     }
 
@@ -159,12 +159,15 @@ private:
         return true;
     }
 
-    basic_scope* parent_ = nullptr;
-    basic_scope* first_child_ = nullptr;
-    basic_scope* previous_sibling_ = nullptr;
-    basic_scope* next_sibling_ = nullptr;
-    Branch* occupant_ = nullptr;
-    std::uint32_t flags_ = 0;
+    template <class T>
+    using var = typename Layer::template var<T>;
+
+    var<basic_scope*> parent_{nullptr};
+    var<basic_scope*> first_child_{nullptr};
+    var<basic_scope*> previous_sibling_{nullptr};
+    var<basic_scope*> next_sibling_{nullptr};
+    var<Branch*> occupant_{nullptr};
+    var<std::uint32_t> flags_{0};
     spin_lock<Layer> lock_;
 };
 
