@@ -41,6 +41,11 @@ start_result io_ring::set_up(unsigned entries) noexcept {
         sys().close(fd);
         return {-mapped, "mapping the ring"};
     }
+    // Newer versions of liburing (2.9) leave these to io_uring_queue_init_params, which cannot be
+    // used here because the system calls go through a table.
+    ring_.ring_fd = ring_.enter_ring_fd = fd;
+    ring_.flags = parameters.flags;
+    ring_.features = parameters.features;
     mapped_ = true;
     entries_ = parameters.sq_entries;
     completion_mask_ = parameters.cq_entries - 1;
