@@ -24,7 +24,7 @@ namespace {
 /// The cookie of the bell. No descriptor has it: its slot would have 32 bits.
 constexpr std::uint64_t doorbell_cookie = ~std::uint64_t{0};
 
-constexpr std::uint64_t cookie_of(const poll_descriptor& descriptor) noexcept {
+std::uint64_t cookie_of(const poll_descriptor& descriptor) noexcept {
     return (std::uint64_t{descriptor.generation()} << 32) | descriptor.slot();
 }
 
