@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <algorithm>
 #include <csignal>
 
 namespace weft::detail {
@@ -31,6 +32,9 @@ backend_choice to_choice(netpoll_backend backend) noexcept {
     }
     return backend_choice::automatic;
 }
+
+/// Longer waits have no end: added to a time they would overflow.
+constexpr std::chrono::hours longest_wait{24 * 365};
 
 void check_durations(const runtime_options& options) {
     using std::chrono::nanoseconds;
@@ -292,8 +296,11 @@ void runtime_core::begin_drain() noexcept {
         if (!readied.empty()) {
             inject(readied);
         }
-        workers_[0]->set_attention(attention::drain);
-        workers_[0]->wake();
+        // All of them, since any may be held by a task that does not come back.
+        for (auto& each : workers_) {
+            each->set_attention(attention::drain);
+            each->wake();
+        }
     }
     drain_word_.fetch_add(1, std::memory_order_seq_cst);
     if (tasks_alive() == 0) {
@@ -302,6 +309,10 @@ void runtime_core::begin_drain() noexcept {
 }
 
 void runtime_core::start_grace_timer(worker_thread& on) noexcept {
+    // Relaxed: whoever is first starts it, the others have nothing to look at.
+    if (grace_started_.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
     try {
         on.p.timers.add(grace_timer_, after(monotonic_now(), options_.shutdown_grace));
         on.timer_added();
@@ -353,16 +364,20 @@ void runtime_core::task_ended(worker_thread& on, bool ended_main) noexcept {
     }
 }
 
-// Each worker that has left its loop waits here for the others, so that a task that does not come
-// back is noticed whichever worker it holds, as long as there is another one. The lock is held while
-// it is reported, so that one of them does.
 void runtime_core::wait_until_all_stopped() {
     std::unique_lock held(mutex_);
     ++workers_stopped_;
     changed_.notify_all();
+    await_workers(held, options_.shutdown_timeout);
+}
+
+// Each worker that has left its loop waits here for the others, and so does a thread outside that
+// ends the runtime. So a task that does not come back is noticed whichever worker it holds, as long
+// as there is another thread. The lock is held while it is reported, so that one of them does.
+void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
+                                 std::chrono::nanoseconds limit) {
     const auto all_stopped = [this] { return workers_stopped_ == processor_count(); };
-    const auto limit = options_.shutdown_timeout;
-    if (limit >= std::chrono::hours(24 * 365)) {
+    if (limit >= longest_wait) {
         changed_.wait(held, all_stopped);
     } else if (!changed_.wait_for(held, limit, all_stopped)) {
         log(
@@ -432,6 +447,12 @@ void runtime_core::enter_phase(runtime_phase entered) {
 void runtime_core::join() {
     // Two threads may end a runtime at the same time; both return when it has ended.
     const std::lock_guard held(join_mutex_);
+    {
+        std::unique_lock watching(mutex_);
+        const std::chrono::nanoseconds longest = longest_wait;
+        await_workers(watching, std::min(options_.shutdown_grace, longest) +
+                                    std::min(options_.shutdown_timeout, longest));
+    }
     for (std::thread& each : threads_) {
         each.join();
     }

@@ -144,6 +144,7 @@ private:
     bool anything_to_watch() const noexcept;
     void begin_stop() noexcept;
     void wait_until_all_stopped();
+    void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
     void destroy_suspended() noexcept;
     void thread_main(std::uint32_t index);
     void serve_worker_zero();
@@ -161,6 +162,7 @@ private:
     task_control* main_task_ = nullptr;
     std::atomic<std::uint64_t> next_id_{1};
     drain_timer grace_timer_{*this};
+    std::atomic<bool> grace_started_{false};
 
     // Start and end of the workers; not used while tasks run.
     std::mutex mutex_;

@@ -328,6 +328,29 @@ TEST_CASE("fault 9: a task that does not come back ends the process after the ti
     }
 }
 
+TEST_CASE("fault 9: the same where a thread outside ends the runtime", "[faults]") {
+    // With two workers it may be the first one that the task holds, or the other one.
+    for (const unsigned processors : {1U, 2U, 2U, 2U}) {
+        const auto result = weft::test::run_in_child([=] {
+            weft::runtime runtime({.processors = processors,
+                                   .shutdown_grace = 1ms,
+                                   .shutdown_timeout = 50ms});
+            std::atomic<bool> hogs{false};
+            runtime
+                .co_spawn([&]() -> weft::task<> {
+                    hogs = true;
+                    for (;;) std::this_thread::sleep_for(1ms);
+                    co_return;
+                })
+                .detach();
+            while (!hogs) std::this_thread::sleep_for(1ms);
+            runtime.shutdown();
+        });
+        INFO(result.describe());
+        CHECK(result.aborted_with("still run a task"));
+    }
+}
+
 TEST_CASE("fault 10: a runtime destroyed by one of its own tasks ends with a message", "[faults]") {
     const auto destroyed = weft::test::run_in_child([] {
         auto runtime = std::make_unique<weft::runtime>(weft::runtime_options{.processors = 2});
