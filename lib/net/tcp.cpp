@@ -187,6 +187,7 @@ void tcp_stream::set_linger(std::optional<std::chrono::seconds> duration) {
     const int result =
         detail::sys().setsockopt(used.fd(), SOL_SOCKET, SO_LINGER, &value, sizeof(value));
     if (result < 0) fail(errno, "set_linger");
+    if (duration.has_value()) handle_.name().descriptor->never_shut_down();
 }
 
 // Listeners.

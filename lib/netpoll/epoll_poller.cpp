@@ -89,7 +89,7 @@ int epoll_set::add(poll_record& record) noexcept {
     return 0;
 }
 
-void epoll_set::cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+bool epoll_set::cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                        branch_list& readied) noexcept {
     poll_descriptor& descriptor = descriptors.at(record.slot());
     // Explicitly, since close(2) removes it only when no copy of the descriptor is left, perhaps in
@@ -102,6 +102,7 @@ void epoll_set::cancel(const poll_name& poll, poll_record& record, cancel_reason
         // Release pairs with end_all_polls(): the set may go when the count is 0.
         unreleased_.fetch_sub(1, std::memory_order_release);
     }
+    return true;
 }
 
 int epoll_set::wait_for_events(epoll_event* events, int capacity,

@@ -51,7 +51,7 @@ public:
     layer::atomic<std::uint32_t> pending_wakes{0};
 
 private:
-    void cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+    bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                 branch_list& readied) noexcept override;
     int wait_for_events(epoll_event* events, int capacity, monotonic_time deadline) noexcept;
     void end_all_polls() noexcept;
@@ -72,8 +72,8 @@ public:
     void poll(branch_list& readied) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
-    /// Also while nothing is registered: nobody would wake a sentinel that sleeps elsewhere when the
-    /// first descriptor is.
+    /// Also while nothing is registered: nobody would wake a sentinel that sleeps elsewhere when
+    /// the first descriptor is.
     bool must_wait_here(bool is_sentinel) const noexcept override { return is_sentinel; }
     bool has_work() const noexcept override { return set_.used(); }
     bool has_unsubmitted() const noexcept override { return false; }

@@ -37,7 +37,7 @@ descriptor_name open_descriptor(int fd, bool shuts_down) noexcept {
 
 std::uint32_t poll_descriptor::open(int fd, bool shuts_down) noexcept {
     fd_ = fd;
-    shuts_down_ = shuts_down;
+    shuts_down_.store(shuts_down, std::memory_order_relaxed);
     return word_.open();
 }
 
@@ -202,15 +202,16 @@ void poll_descriptor::close(std::uint32_t generation, close_operation::purpose w
         complete(polls[index_of(which)].waiter, readied);
         evict_queued(which, readied);
     }
-    if (shuts_down_ && !gives_back_ && (polls[0].cancels || polls[1].cancels)) {
-        // An error (not connected any more) changes nothing: close(2) follows.
-        sys().shutdown(fd_, SHUT_RDWR);
-    }
+    bool held = false;
     for (const direction which : both_directions) {
         const auto& [waiter, cancels, poll] = polls[index_of(which)];
         if (!cancels) continue;
-        poll_home::request_cancel(poll, side_of(which).record(poll.record), cancel_reason::closing,
-                                  readied);
+        held |= !poll_home::request_cancel(poll, side_of(which).record(poll.record),
+                                           cancel_reason::closing, readied);
+    }
+    if (held && !gives_back_ && shuts_down_.load(std::memory_order_relaxed)) {
+        // An error (not connected any more) changes nothing: close(2) follows.
+        sys().shutdown(fd_, SHUT_RDWR);
     }
     drop_reference(readied);
 }

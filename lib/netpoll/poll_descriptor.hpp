@@ -16,14 +16,14 @@
 // Closing, in this order, and why:
 //   1. closing in the descriptor word: no operation enters, and each one that is inside holds a
 //      reference that keeps the number of the file taken over its system call.
-//   2. closing in both home words: nobody arms any more. What is armed now is cancelled in 5.
+//   2. closing in both home words: nobody arms any more. What is armed now is cancelled in 4.
 //   3. The wait words are notified and the queues emptied: every waiter wakes up, finds the mark
 //      and gives its reference back. An operation that publishes itself after this reads the home
 //      word after 2, so it takes itself back.
-//   4. shutdown(2), for connected sockets that weft made and only if a poll holds the file: the
-//   peer
-//      sees the end now, not when the last poll is gone.
-//   5. Each armed poll is cancelled by its own id, at its own home.
+//   4. Each armed poll is cancelled by its own id, at its own home.
+//   5. shutdown(2), for connected sockets that weft made and only if a ring still holds the file:
+//   the
+//      peer sees the end now, not when the last poll is gone.
 //   6. The closer drops its reference. Whoever drops the last one, be it the closer, an operation
 //   or
 //      the final completion of a poll, calls close(2), starts the next generation, gives the slot
@@ -56,8 +56,8 @@ public:
 
     int fd() const noexcept { return fd_; }
     bool closing() const noexcept { return word_.closing(); }
-    /// The socket is connected and was made by weft: closing it shuts it down first.
-    void set_shuts_down() noexcept { shuts_down_ = true; }
+    /// Closing must not shut the connection down first, since it is to be reset.
+    void never_shut_down() noexcept { shuts_down_.store(false, std::memory_order_relaxed); }
 
     /// Takes the turn, or puts the operation into the queue. `busy`: it is in the queue.
     enter_outcome enter_or_queue(io_operation& entering) noexcept;
@@ -142,7 +142,7 @@ private:
     descriptor_word<layer> word_;
     int fd_ = -1;
     std::uint32_t slot_ = 0;
-    bool shuts_down_ = false;
+    layer::atomic<bool> shuts_down_{false};  ///< Relaxed: a wish, not a guard.
     bool gives_back_ = false;  ///< Written by the closer, read at the end of the life.
     spin_lock<layer> lock_;
     poll_descriptor* next_free_ = nullptr;  ///< In the list of free slots.

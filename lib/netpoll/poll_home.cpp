@@ -48,16 +48,17 @@ poll_home::~poll_home() {
     homes[index_].store(nullptr, std::memory_order_relaxed);
 }
 
-void poll_home::request_cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+bool poll_home::request_cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                                branch_list& readied) noexcept {
     poll_home* const home = homes[poll.home].load(std::memory_order_acquire);
     WEFT_ASSERT(home != nullptr);
     // Relaxed: the request that follows publishes it, and the home looks at the count only after it
     // has taken the request.
     home->visitors_.fetch_add(1, std::memory_order_relaxed);
-    home->cancel(poll, record, why, readied);
+    const bool ended = home->cancel(poll, record, why, readied);
     // Release pairs with await_visitors(): we do not touch the home any more.
     home->visitors_.fetch_sub(1, std::memory_order_release);
+    return ended;
 }
 
 void poll_home::await_visitors() const noexcept {

@@ -29,7 +29,8 @@ public:
     ///
     /// The home cannot be destroyed beside this: it waits until every poll is released, for which
     /// this request has to be taken first, and then until no visitor is left.
-    static void request_cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+    /// True: the poll has ended already, and nothing holds the file for it.
+    static bool request_cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                                branch_list& readied) noexcept;
 
     std::uint16_t home_index() const noexcept { return index_; }
@@ -39,7 +40,7 @@ protected:
     poll_home();
     ~poll_home();
 
-    virtual void cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+    virtual bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                         branch_list& readied) noexcept = 0;
 
     /// Before the destruction, when all polls are released: waits for requests that have been made

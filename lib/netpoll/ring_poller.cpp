@@ -175,11 +175,12 @@ void ring_poller::push_waiting(branch_list& readied) noexcept {
 
 // Requests.
 
-void ring_poller::cancel(const poll_name&, poll_record& record, cancel_reason,
+bool ring_poller::cancel(const poll_name&, poll_record& record, cancel_reason,
                          branch_list&) noexcept {
     const bool sleeps =
         inbox_.push(record.self, [&record](record_ref next) { record.next_request = next; });
     if (sleeps) wake();
+    return false;
 }
 
 void ring_poller::take_requests() noexcept {

@@ -77,7 +77,7 @@ private:
         record_ref last_ = no_record;
     };
 
-    void cancel(const poll_name& poll, poll_record& record, cancel_reason why,
+    bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                 branch_list& readied) noexcept override;
 
     void take_requests() noexcept;

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+//
+// Rows 7, 21, 24, 30, 31, 43 and 44 of the fault catalogue, as far as descriptors go.
+#include "support/backends.hpp"
+#include "support/catch.hpp"
+#include "support/watchdog.hpp"
+
+#include "lib/netpoll/system_calls.hpp"
+
+#include <weft/as_result.hpp>
+#include <weft/error.hpp>
+#include <weft/io_error.hpp>
+#include <weft/net/tcp.hpp>
+#include <weft/runtime.hpp>
+#include <weft/sleep.hpp>
+#include <weft/timeout.hpp>
+#include <weft/yield.hpp>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <liburing.h>
+#include <sys/socket.h>
+
+using namespace std::chrono_literals;
+using weft::detail::system_calls;
+using weft::net::endpoint;
+using weft::net::tcp_listener;
+using weft::net::tcp_stream;
+
+namespace {
+
+class replaced_calls {
+public:
+    explicit replaced_calls(const system_calls& table)
+        : before_(weft::detail::replace_system_calls(table)) {}
+    replaced_calls(const replaced_calls&) = delete;
+    replaced_calls& operator=(const replaced_calls&) = delete;
+    ~replaced_calls() { weft::detail::replace_system_calls(before_); }
+
+private:
+    system_calls before_;
+};
+
+std::atomic<unsigned> calls;
+
+weft::task<std::error_code> read_one(tcp_stream& from) {
+    std::array<std::byte, 1> one;
+    auto result = co_await weft::as_result(from.read_some(one));
+    co_return result ? std::error_code() : result.error();
+}
+
+struct pair {
+    tcp_stream client;
+    tcp_stream server;
+};
+
+weft::task<pair> connected_pair() {
+    tcp_listener listener = tcp_listener::bind(endpoint::parse("127.0.0.1:0"));
+    tcp_stream client = co_await tcp_stream::connect(listener.local_endpoint());
+    tcp_stream server = co_await listener.accept();
+    co_return pair{std::move(client), std::move(server)};
+}
+
+template <class Body>
+void on_each(Body body) {
+    for (const char* backend : weft::test::backends()) {
+        INFO("netpoll: " << backend);
+        const weft::test::watchdog dog(60s, [backend] { return std::string(backend); });
+        weft::test::run_on(backend, body());
+    }
+}
+
+}  // namespace
+
+TEST_CASE("row 7: a full submission queue and an overflowing completion queue lose nothing",
+          "[faults][netpoll]") {
+    system_calls table = weft::detail::kernel_system_calls();
+    table.io_uring_setup = [](unsigned, io_uring_params* parameters) {
+        parameters->cq_entries = 8;
+        return weft::detail::kernel_system_calls().io_uring_setup(4, parameters);
+    };
+    const replaced_calls replaced(table);
+    on_each([]() -> weft::task<> {
+        constexpr int count = 300;
+        std::vector<pair> pairs;
+        std::vector<weft::join_handle<std::error_code>> readers;
+        for (int i = 0; i < count; ++i) pairs.push_back(co_await connected_pair());
+        for (int round = 0; round < 3; ++round) {
+            readers.clear();
+            for (auto& each : pairs) readers.push_back(weft::co_spawn(read_one(each.server)));
+            co_await weft::sleep_for(1ms);
+            for (auto& each : pairs) co_await each.client.write_all(std::array{std::byte{1}});
+            for (auto& each : readers) CHECK_FALSE(co_await std::move(each));
+        }
+        // All of them are armed again and closed at once.
+        readers.clear();
+        for (auto& each : pairs) readers.push_back(weft::co_spawn(read_one(each.server)));
+        co_await weft::sleep_for(1ms);
+        for (auto& each : pairs) co_await each.server.close();
+        for (auto& each : readers) CHECK(co_await std::move(each) == weft::errc::closed);
+    });
+}
+
+TEST_CASE("row 21: writing to a closed peer is an error and no signal", "[faults][netpoll]") {
+    on_each([]() -> weft::task<> {
+        pair both = co_await connected_pair();
+        co_await both.server.close();
+        std::error_code code;
+        for (int i = 0; i < 100 && !code; ++i) {
+            auto result = co_await weft::as_result(both.client.write_all(std::array{std::byte{1}}));
+            if (!result) code = result.error();
+            co_await weft::sleep_for(1ms);
+        }
+        CHECK((code == std::errc::broken_pipe || code == std::errc::connection_reset));
+    });
+}
+
+TEST_CASE("row 23: a reader is told when its stream is closed, and the peer sees the end",
+          "[faults][netpoll]") {
+    on_each([]() -> weft::task<> {
+        for (int i = 0; i < 50; ++i) {
+            pair both = co_await connected_pair();
+            auto reader = weft::co_spawn(read_one(both.server));
+            auto queued = weft::co_spawn(read_one(both.server));
+            if (i % 2 == 0) co_await weft::sleep_for(100us);
+            co_await both.server.close();
+            CHECK(co_await std::move(reader) == weft::errc::closed);
+            CHECK(co_await std::move(queued) == weft::errc::closed);
+            std::array<std::byte, 1> one;
+            CHECK(co_await both.client.read_some(one) == 0);
+        }
+    });
+}
+
+TEST_CASE("row 24: a number that is used again at once gets nothing of the old one",
+          "[faults][netpoll]") {
+    on_each([]() -> weft::task<> {
+        tcp_listener listener = tcp_listener::bind(endpoint::parse("127.0.0.1:0"));
+        for (int i = 0; i < 200; ++i) {
+            tcp_stream client = co_await tcp_stream::connect(listener.local_endpoint());
+            tcp_stream server = co_await listener.accept();
+            auto reader = weft::co_spawn(read_one(server));
+            if (i % 3 != 0) co_await weft::yield();
+            // Closed in the background while the next round makes new sockets.
+            server = tcp_stream();
+            if (i % 2 == 0) {
+                CHECK(co_await std::move(reader) == weft::errc::closed);
+            } else {
+                reader.detach();
+            }
+        }
+    });
+}
+
+TEST_CASE("row 30: of a timeout and a completion exactly one wins, and no byte is lost",
+          "[faults][netpoll]") {
+    on_each([]() -> weft::task<> {
+        pair both = co_await connected_pair();
+        int received = 0;
+        constexpr int rounds = 300;
+        for (int i = 0; i < rounds; ++i) {
+            auto writer = weft::co_spawn([](tcp_stream& to, int delay) -> weft::task<> {
+                co_await weft::sleep_for(std::chrono::microseconds(delay));
+                co_await to.write_all(std::array{std::byte{1}});
+            }(both.client, 200 + i % 7));
+            std::array<std::byte, 8> buffer;
+            auto result =
+                co_await weft::as_result(weft::with_timeout(200us, both.server.read_some(buffer)));
+            if (result) received += static_cast<int>(*result);
+            co_await std::move(writer);
+        }
+        std::vector<std::byte> rest(static_cast<std::size_t>(rounds - received));
+        CHECK(co_await both.server.read_exact(rest) == rest.size());
+    });
+}
+
+TEST_CASE("row 44: zero-length transfers make no system call", "[faults][netpoll]") {
+    system_calls table = weft::detail::kernel_system_calls();
+    table.recv = [](int fd, void* buffer, std::size_t size, int flags) {
+        ++calls;
+        return weft::detail::kernel_system_calls().recv(fd, buffer, size, flags);
+    };
+    table.send = [](int fd, const void* buffer, std::size_t size, int flags) {
+        ++calls;
+        return weft::detail::kernel_system_calls().send(fd, buffer, size, flags);
+    };
+    table.sendmsg = [](int fd, const msghdr* message, int flags) {
+        ++calls;
+        return weft::detail::kernel_system_calls().sendmsg(fd, message, flags);
+    };
+    const replaced_calls replaced(table);
+    on_each([]() -> weft::task<> {
+        pair both = co_await connected_pair();
+        calls = 0;
+        CHECK(co_await both.server.read_some(weft::net::mutable_buffer()) == 0);
+        CHECK(co_await both.server.read_exact(weft::net::mutable_buffer()) == 0);
+        CHECK(co_await both.server.write_all(weft::net::const_buffer()) == 0);
+        const std::vector<weft::net::const_buffer> empty(3);
+        CHECK(co_await both.server.write_all(empty) == 0);
+        CHECK(calls == 0);
+    });
+}
+
+TEST_CASE("row 44: a call moves at most 2^30 bytes", "[faults][netpoll]") {
+    static std::atomic<std::size_t> largest;
+    system_calls table = weft::detail::kernel_system_calls();
+    table.send = [](int, const void*, std::size_t size, int) {
+        largest = std::max(largest.load(), size);
+        return static_cast<ssize_t>(size);  // The kernel takes all, and nothing is touched.
+    };
+    const replaced_calls replaced(table);
+    on_each([]() -> weft::task<> {
+        pair both = co_await connected_pair();
+        largest = 0;
+        static constexpr std::byte nothing{};
+        constexpr std::size_t size = (std::size_t{5} << 30) + 17;
+        CHECK(co_await both.client.write_all(weft::net::const_buffer(&nothing, size)) == size);
+        CHECK(largest == std::size_t{1} << 30);
+    });
+}
+
+TEST_CASE("row 45: short transfers and EINTR everywhere", "[faults][netpoll]") {
+    system_calls table = weft::detail::kernel_system_calls();
+    table.recv = [](int fd, void* buffer, std::size_t size, int flags) {
+        const unsigned call = ++calls;
+        if (call % 5 == 0) {
+            errno = EINTR;
+            return ssize_t{-1};
+        }
+        return weft::detail::kernel_system_calls().recv(
+            fd, buffer, std::min<std::size_t>(size, 1 + call % 7), flags);
+    };
+    table.send = [](int fd, const void* buffer, std::size_t size, int flags) {
+        const unsigned call = ++calls;
+        if (call % 4 == 0) {
+            errno = EINTR;
+            return ssize_t{-1};
+        }
+        return weft::detail::kernel_system_calls().send(
+            fd, buffer, std::min<std::size_t>(size, 1 + call % 11), flags);
+    };
+    const replaced_calls replaced(table);
+    on_each([]() -> weft::task<> {
+        pair both = co_await connected_pair();
+        std::vector<std::byte> sent(20'000);
+        for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 13);
+        auto writer = weft::co_spawn([](tcp_stream& to, auto& data) -> weft::task<> {
+            co_await to.write_all(data);
+        }(both.client, sent));
+        std::vector<std::byte> got(sent.size());
+        co_await both.server.read_exact(got);
+        CHECK(got == sent);
+        co_await std::move(writer);
+    });
+}
+
+TEST_CASE("accept: failed connections are skipped, a lack of descriptors is told",
+          "[faults][netpoll]") {
+    system_calls table = weft::detail::kernel_system_calls();
+    table.accept4 = [](int fd, sockaddr* address, socklen_t* size, int flags) {
+        constexpr int errors[] = {ECONNABORTED, EPROTO, EINTR,   ENETDOWN,
+                                  EMFILE,       ENFILE, ENOBUFS, ENOMEM};
+        const unsigned call = calls++;
+        if (call < std::size(errors)) {
+            errno = errors[call];
+            return -1;
+        }
+        return weft::detail::kernel_system_calls().accept4(fd, address, size, flags);
+    };
+    const replaced_calls replaced(table);
+    on_each([]() -> weft::task<> {
+        calls = 0;
+        tcp_listener listener = tcp_listener::bind(endpoint::parse("127.0.0.1:0"));
+        auto client = co_await tcp_stream::connect(listener.local_endpoint());
+        for (const int expected : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+            auto result = co_await weft::as_result(listener.accept());
+            REQUIRE(!result);
+            CHECK(result.error() == std::error_code(expected, std::system_category()));
+        }
+        auto server = co_await listener.accept();
+        CHECK(server.is_open());
+    });
+}
