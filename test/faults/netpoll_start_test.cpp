@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+//
+// io_uring that cannot start, whatever the step and the errno: the runtime uses epoll, says so in
+// one line, and leaves nothing behind; a forced io_uring tells errno and step.
+#include "support/backends.hpp"
+#include "support/catch.hpp"
+#include "support/child_process.hpp"
+#include "support/scale.hpp"
+
+#include "lib/netpoll/system_calls.hpp"
+
+#include <weft/net/tcp.hpp>
+#include <weft/runtime.hpp>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <liburing.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using weft::detail::kernel_system_calls;
+using weft::detail::system_calls;
+
+namespace {
+
+// What fails next, with which errno, and after how many calls of its kind.
+std::atomic<int> injected_errno;
+std::atomic<int> calls_before;
+
+bool fails_now() {
+    if (calls_before.fetch_sub(1) > 0) return false;
+    errno = injected_errno;
+    return true;
+}
+
+struct step {
+    const char* name;  // A part of what the log line or the exception says.
+    int calls_before;
+    void (*install)(system_calls&);
+};
+
+constexpr std::array steps = {
+    step{"io_uring_setup", 0,
+         [](system_calls& table) {
+             table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
+                 return fails_now() ? -1
+                                    : kernel_system_calls().io_uring_setup(entries, parameters);
+             };
+         }},
+    step{"io_uring_setup", 1,
+         [](system_calls& table) {
+             table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
+                 return fails_now() ? -1
+                                    : kernel_system_calls().io_uring_setup(entries, parameters);
+             };
+         }},
+    step{"asking for the operations", 1,
+         [](system_calls& table) {
+             table.io_uring_register = [](int fd, unsigned operation, void* argument,
+                                          unsigned count) {
+                 if (operation == IORING_REGISTER_PROBE && fails_now()) return -1;
+                 return kernel_system_calls().io_uring_register(fd, operation, argument, count);
+             };
+         }},
+    step{"enabling the ring", 1,
+         [](system_calls& table) {
+             table.io_uring_register = [](int fd, unsigned operation, void* argument,
+                                          unsigned count) {
+                 if (operation == IORING_REGISTER_ENABLE_RINGS && fails_now()) return -1;
+                 return kernel_system_calls().io_uring_register(fd, operation, argument, count);
+             };
+         }},
+    step{"no-op", 0,
+         [](system_calls& table) {
+             table.io_uring_enter = [](int fd, unsigned submit, unsigned wanted, unsigned flags,
+                                       const void* argument, std::size_t size) {
+                 if (fails_now()) return -1;
+                 return kernel_system_calls().io_uring_enter(fd, submit, wanted, flags, argument,
+                                                             size);
+             };
+         }},
+};
+
+weft::task<std::size_t> echo_once() {
+    auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse("127.0.0.1:0"));
+    auto client = co_await weft::net::tcp_stream::connect(listener.local_endpoint());
+    auto server = co_await listener.accept();
+    auto reader = weft::co_spawn([](weft::net::tcp_stream& from) -> weft::task<std::size_t> {
+        std::array<std::byte, 8> buffer;
+        co_return co_await from.read_some(buffer);
+    }(server));
+    co_await client.write_all(std::array{std::byte{1}, std::byte{2}});
+    co_return co_await std::move(reader);
+}
+
+}  // namespace
+
+TEST_CASE("io_uring that fails at any step, with any errno, leads to epoll", "[faults][netpoll]") {
+    const std::size_t descriptors = weft::test::descriptor_count();
+    const std::size_t threads = weft::test::thread_count();
+    for (const step& failing : steps) {
+        for (const int error : {EPERM, ENOSYS, EINVAL, ENOMEM, EOPNOTSUPP, EMFILE}) {
+            INFO(failing.name << " fails with errno " << error);
+            system_calls table = kernel_system_calls();
+            failing.install(table);
+            const system_calls before = weft::detail::replace_system_calls(table);
+            injected_errno = error;
+            std::vector<std::string> lines;
+            std::mutex lines_lock;
+            weft::runtime_options options{.processors = 2};
+            options.log = [&](std::string_view line) {
+                const std::lock_guard guard(lines_lock);
+                lines.emplace_back(line);
+            };
+            {
+                const weft::test::forced_backend automatic("auto");
+                calls_before = failing.calls_before;
+                CHECK(weft::run(echo_once(), options) == 2);
+                REQUIRE(lines.size() == 1);
+                CHECK(lines[0].find(failing.name) != std::string::npos);
+                CHECK(lines[0].find(std::system_category().message(error)) != std::string::npos);
+            }
+            {
+                const weft::test::forced_backend forced("io_uring");
+                calls_before = failing.calls_before;
+                std::error_code code;
+                std::string what;
+                try {
+                    const weft::runtime never(options);
+                } catch (const std::system_error& thrown) {
+                    code = thrown.code();
+                    what = thrown.what();
+                }
+                CHECK(code == std::error_code(error, std::system_category()));
+                CHECK(what.find(failing.name) != std::string::npos);
+            }
+            weft::detail::replace_system_calls(before);
+        }
+    }
+    CHECK(weft::test::descriptor_count() == descriptors);
+    CHECK(weft::test::thread_count() == threads);
+}
+
+TEST_CASE("a filter that forbids io_uring_enter alone leads to epoll", "[faults][netpoll]") {
+    const auto result = weft::test::run_in_child([] {
+        sock_filter program[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_enter, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const sock_fprog filter{.len = 4, .filter = program};
+        weft::test::child_check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+        weft::test::child_check(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0,
+                                "the filter is refused");
+        const weft::test::forced_backend automatic("auto");
+        weft::test::child_check(weft::run(echo_once(), {.processors = 2}) == 2, "no echo");
+    });
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+    CHECK(result.errors.find("using epoll") != std::string::npos);
+}
+
+TEST_CASE("an unprivileged user with little locked memory starts, on whichever netpoller",
+          "[faults][netpoll]") {
+    if (::getuid() != 0) {
+        WARN("only root can become somebody else; not tested");
+        return;
+    }
+    const auto result = weft::test::run_in_child([] {
+        const rlimit limit{.rlim_cur = 64 * 1024, .rlim_max = 64 * 1024};
+        weft::test::child_check(::setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit");
+        weft::test::child_check(::setuid(65534) == 0, "setuid");
+        const weft::test::forced_backend automatic("auto");
+        for (int i = 0; i < 10; ++i) {
+            weft::test::child_check(weft::run(echo_once(), {.processors = 4}) == 2, "no echo");
+        }
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+TEST_CASE("runtimes that come and go leak no descriptor and no thread", "[faults][netpoll]") {
+    const std::size_t rounds = weft::test::scaled_count(100, 1000);
+    for (const char* backend : weft::test::backends()) {
+        INFO("netpoll: " << backend);
+        CHECK(weft::test::run_on(backend, echo_once()) ==
+              2);  // What is kept for good is made here.
+        const std::size_t descriptors = weft::test::descriptor_count();
+        const std::size_t threads = weft::test::thread_count();
+        for (std::size_t i = 0; i < rounds; ++i) {
+            REQUIRE(weft::test::run_on(backend, echo_once()) == 2);
+        }
+        CHECK(weft::test::descriptor_count() == descriptors);
+        CHECK(weft::test::thread_count() == threads);
+    }
+}
