@@ -195,8 +195,8 @@ class Redis:
         os.symlink(tool("redis-check-rdb"), program)
         version = subprocess.run([program, "--version"], stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, check=False).stdout.decode()
-        if "Redis server v=7." not in version:
-            raise Skip(f"compares with Redis 7, which this is not: {version.strip()!r}")
+        if not re.search(r"Redis server v=[78]\.", version):
+            raise Skip(f"compares with Redis 7 or 8, which this is not: {version.strip()!r}")
         self.path = os.path.join(directory, "socket")
         self.process = subprocess.Popen(
             [program, "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", directory],
