@@ -65,7 +65,7 @@ void worker_thread::run() {
 }
 
 branch* worker_thread::next() {
-    // Acquire pairs with the release in set_attention(): the reason is visible.
+    // Relaxed: serve_attention() acquires what it is about.
     if (attention_.load(std::memory_order_relaxed) != 0 && !serve_attention()) {
         return nullptr;
     }
@@ -447,10 +447,11 @@ void worker_thread::leave_sleep(bool was_sentinel, branch_list& readied) noexcep
     if (was_sentinel) {
         runtime_->sentinel.leave();
     }
-    // Off the list by itself, or taken off by a waker, which then counted this worker as searching.
-    if (!runtime_->idle.unpark(*this, false)) {
-        searching_ = true;
-    }
+    // Off the list by itself, or taken off by a waker; in both cases it counts as searching. So what
+    // it brings along wakes nobody before it has taken its own share; then search_succeeded() looks
+    // whether something is left for others.
+    runtime_->idle.unpark(*this, true);
+    searching_ = true;
     ready_batch(readied);
     // From now on this worker may be busy, and its timers need somebody who watches.
     timers_untold_ = p.timers.earliest_hint() != no_deadline;

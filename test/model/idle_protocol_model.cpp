@@ -241,7 +241,8 @@ void worker::sleep() {
         layer::futex_wait(word.word(), static_cast<std::uint32_t>(sleep_kind::in_futex));
         word.finish();
     }
-    if (!all->idle.unpark(*this, false)) searching = true;
+    all->idle.unpark(*this, true);
+    searching = true;
 }
 
 void worker::execute(node* running) {

@@ -206,7 +206,8 @@ bool worker::sleep() {
         word.finish();
     }
     if (is_sentinel) all->sentinel.leave();
-    if (!all->idle.unpark(*this, false)) searching = true;
+    all->idle.unpark(*this, true);
+    searching = true;
     bool served = false;
     if (is_sentinel) {
         for (std::uint32_t i = 0; i < all->processors; ++i) {
