@@ -182,8 +182,34 @@ auto co_spawn(spawn_options options, Function&& function, Arguments&&... argumen
             std::forward<Function>(function), std::forward<Arguments>(arguments)...),
         options);
 }
+/// The same with nothing else to say; written out for few arguments, so that the spawn site is the
+/// caller's. With more arguments give it in spawn_options::where.
+template <class Function>
+    requires detail::task_function<std::decay_t<Function>>
+auto co_spawn(Function&& function, std::source_location where = std::source_location::current())
+    -> join_handle<detail::spawned_value<Function>> {
+    return co_spawn(spawn_options{.where = where}, std::forward<Function>(function));
+}
+template <class Function, class Argument>
+    requires detail::task_function<std::decay_t<Function>, std::decay_t<Argument>>
+auto co_spawn(Function&& function, Argument&& argument,
+              std::source_location where = std::source_location::current())
+    -> join_handle<detail::spawned_value<Function, Argument>> {
+    return co_spawn(spawn_options{.where = where}, std::forward<Function>(function),
+                    std::forward<Argument>(argument));
+}
+template <class Function, class First, class Second>
+    requires detail::task_function<std::decay_t<Function>, std::decay_t<First>,
+                                   std::decay_t<Second>>
+auto co_spawn(Function&& function, First&& first, Second&& second,
+              std::source_location where = std::source_location::current())
+    -> join_handle<detail::spawned_value<Function, First, Second>> {
+    return co_spawn(spawn_options{.where = where}, std::forward<Function>(function),
+                    std::forward<First>(first), std::forward<Second>(second));
+}
 template <class Function, class... Arguments>
-    requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
+    requires(sizeof...(Arguments) > 2) &&
+            detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
 auto co_spawn(Function&& function, Arguments&&... arguments)
     -> join_handle<detail::spawned_value<Function, Arguments...>> {
     return co_spawn(spawn_options{}, std::forward<Function>(function),

@@ -88,7 +88,10 @@ start_result io_ring::enable() noexcept {
     enabled_ = true;
     if ((features_ & IORING_FEAT_NO_IOWAIT) != 0) wait_flags_ |= IORING_ENTER_NO_IOWAIT;
     register_for_thread();
-    if (const start_result result = no_op_round_trip(); result.error != 0) return result;
+    if (const start_result result = no_op_round_trip(); result.error != 0) {
+        give_back_thread();  // Or the ring would stay as long as the thread does.
+        return result;
+    }
     detect_absolute_timer();
     return {};
 }

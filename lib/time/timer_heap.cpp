@@ -17,13 +17,14 @@ timer_heap::~timer_heap() = default;
 void timer_heap::reserve_one() {
     lock_.lock();
     const std::size_t chunks = chunks_.size();
-    const bool room = size_ < chunks * chunk_size;
+    const std::size_t size = size_;
+    const bool room = size < chunks * chunk_size;
     const bool table_full = chunks == chunks_.capacity();
     lock_.unlock();
     if (room) {
         return;
     }
-    if (size_ >= not_in_heap - 1) {
+    if (size >= not_in_heap - 1) {
         throw std::bad_alloc();
     }
     auto added = std::make_unique_for_overwrite<chunk>();

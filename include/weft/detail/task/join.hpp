@@ -54,6 +54,9 @@ T take_result(task_control*& control, bool& refused) {
         refused = false;
         throw_stopped_by_runtime();
     }
+    if (control == nullptr) [[unlikely]] {
+        throw_empty_handle();  // It was moved to another handle while it was awaited.
+    }
     struct cleanup {
         task_control* ended;
         ~cleanup() { dispose_joined(ended); }
