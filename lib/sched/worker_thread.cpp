@@ -76,7 +76,10 @@ branch* worker_thread::next() {
         }
     }
     if (turns_ % poll_period == 0) {
-        run_timers_of(p);
+        // Very many timers that are due at once must not push the ring, and what waits in it, to
+        // the global queue: with a ring that is half full they come one for each branch that runs.
+        // They would wait behind the ring in any case.
+        run_timers_of(p, p.queue.ring_size() <= p.queue.half ? timer_batch : poll_period);
         if (io_->has_work()) {
             poll_io();
         }
@@ -330,7 +333,7 @@ bool worker_thread::anything_published() noexcept {
 // ---------------------------------------------------------------------------------------------
 // Timers and I/O.
 
-bool worker_thread::run_timers_of(processor& of) noexcept {
+bool worker_thread::run_timers_of(processor& of, std::size_t limit) noexcept {
     const monotonic_time earliest = of.timers.earliest_hint();
     if (earliest == no_deadline) {
         return false;
@@ -340,7 +343,7 @@ bool worker_thread::run_timers_of(processor& of) noexcept {
         return false;  // The lock would keep others from it for nothing.
     }
     timer* due[timer_batch];
-    const std::size_t count = of.timers.collect_due(now, due, timer_batch);
+    const std::size_t count = of.timers.collect_due(now, due, limit);
     if (count == 0) {
         return false;
     }

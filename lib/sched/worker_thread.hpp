@@ -91,7 +91,7 @@ private:
     branch* find_published();
     branch* steal();
     branch* steal_next_of(processor& victim) noexcept;
-    bool run_timers_of(processor& of) noexcept;
+    bool run_timers_of(processor& of, std::size_t limit = timer_batch) noexcept;
     bool poll_io() noexcept;
     void execute(branch* running) noexcept;
     void finish_task() noexcept;
