@@ -58,8 +58,8 @@ weft::task<std::size_t> descend(std::size_t left, stack_extent& stack) {
 
 weft::task<int> descend_and_throw(std::size_t left, stack_extent& stack) {
     stack.touch();
-    if (left == 0) throw std::runtime_error("from below");
-    co_return co_await descend_and_throw(left - 1, stack);
+    if (left != 0) co_return co_await descend_and_throw(left - 1, stack);
+    throw std::runtime_error("from below");
 }
 
 struct counted {
@@ -80,7 +80,7 @@ weft::task<> park_below(std::size_t left, std::size_t& alive, stack_extent& stac
         co_await park_below(left - 1, alive, stack);
     } else {
         // Ignores the stop, so that the chain is destroyed where it waits.
-        for (;;) {
+        for (const bool for_ever = stack.bytes() != SIZE_MAX; for_ever;) {
             weft::test::signal_cell never;
             co_await weft::as_result(never.wait());
             co_await weft::as_result(weft::yield());

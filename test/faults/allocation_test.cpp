@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+
+#include <weft/weft.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <system_error>
+#include <vector>
+
+// Memory that is refused: operator new of this program can be told to fail once, at its i-th call.
+// A scenario is run for every i until it comes through without a failure. It must end either as
+// usual or by std::bad_alloc, and the library must work as before right after it.
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Calls of operator new that are left before one fails; negative: none fails.
+std::atomic<std::int64_t> left{-1};
+std::atomic<bool> failed{false};
+
+bool fails_now() noexcept {
+    if (left.load(std::memory_order_relaxed) < 0) return false;
+    if (left.fetch_sub(1) != 0) return false;
+    failed = true;
+    return true;
+}
+
+void* allocate(std::size_t size) {
+    if (fails_now()) throw std::bad_alloc();
+    if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+    throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+    return allocate(size);
+}
+void* operator new[](std::size_t size) {
+    return allocate(size);
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return fails_now() ? nullptr : std::malloc(size == 0 ? 1 : size);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    if (fails_now()) throw std::bad_alloc();
+    const auto align = static_cast<std::size_t>(alignment);
+    if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+    std::free(memory);
+}
+
+namespace {
+
+weft::task<int> leaf(int value) {
+    co_await weft::yield();
+    co_return value;
+}
+
+weft::task<int> everything() {
+    int sum = 0;
+    std::vector<weft::join_handle<int>> handles;
+    for (int i = 0; i < 100; ++i) {
+        handles.push_back(
+            weft::co_spawn({.name = "a name that is too long to be kept in place"}, leaf, 1));
+    }
+    for (auto& each : handles) sum += co_await each;
+    co_await weft::sleep_for(10us);
+    sum += co_await weft::with_timeout(1h, leaf(1));
+    std::stop_source source;
+    auto stoppable = weft::co_spawn({.stop_token = source.get_token()},
+                                    []() -> weft::task<> { co_await weft::sleep_for(1h); });
+    source.request_stop();
+    const auto stopped = co_await weft::as_result(std::move(stoppable));
+    co_return sum + (stopped ? 0 : 1);
+}
+
+weft::runtime_options quiet(unsigned processors) {
+    return {.processors = processors,
+            .shutdown_grace = 0s,
+            .on_failure = [](const weft::task_failure&) {},
+            .log = [](std::string_view) {}};
+}
+
+/// Returns for how many i the allocation failed.
+int fail_each_in_turn(const std::function<int()>& scenario) {
+    for (std::int64_t i = 0;; ++i) {
+        failed = false;
+        left = i;
+        int sum = 0;
+        bool thrown = false;
+        try {
+            sum = scenario();
+        } catch (const std::bad_alloc&) { thrown = true; } catch (const std::system_error& error) {
+            // What a thread is made of may be the memory that is missing.
+            thrown = error.code() == std::errc::resource_unavailable_try_again ||
+                     error.code() == std::errc::not_enough_memory;
+            if (!thrown) throw;
+        }
+        left = -1;
+        if (!thrown && sum != 102) return -1;
+        if (thrown && !failed) return -2;
+        if (!failed) return static_cast<int>(i);
+        // Still usable.
+        if (weft::run(everything(), quiet(2)) != 102) return -3;
+    }
+}
+
+}  // namespace
+
+TEST_CASE("fault 5: ENOMEM for a coroutine frame, and for everything else in run()", "[faults]") {
+    for (const unsigned processors : {1U, 2U}) {
+        const int failures =
+            fail_each_in_turn([=] { return weft::run(everything(), quiet(processors)); });
+        INFO("failures " << failures);
+        CHECK(failures > 50);
+    }
+}
+
+TEST_CASE("fault 5: the same where a thread outside spawns and waits", "[faults]") {
+    const int failures = fail_each_in_turn([] {
+        weft::runtime runtime(quiet(2));
+        return runtime.co_spawn({.name = "spawned from outside, with a long name"}, everything)
+            .get();
+    });
+    INFO("failures " << failures);
+    CHECK(failures > 50);
+}
+
+TEST_CASE("fault 5: a failed spawn leaves nothing registered", "[faults]") {
+    weft::runtime runtime(quiet(1));
+    runtime.co_spawn(leaf(1)).get();
+    const std::uint64_t spawned = runtime.statistics().tasks_spawned();
+    int succeeded = 0;
+    int refused = 0;
+    for (std::int64_t i = 0; i < 8; ++i) {
+        std::stop_source source;
+        left = i;
+        try {
+            auto handle = runtime.co_spawn({.name = "a name that is too long to be kept in place",
+                                            .stop_token = source.get_token()},
+                                           leaf, 1);
+            left = -1;
+            succeeded += handle.get();
+        } catch (const std::bad_alloc&) {
+            left = -1;
+            ++refused;
+        }
+    }
+    CHECK(refused != 0);
+    CHECK(succeeded != 0);
+    CHECK(runtime.statistics().tasks_spawned() == spawned + static_cast<unsigned>(succeeded));
+    CHECK(runtime.statistics().tasks_alive() == 0);
+}
