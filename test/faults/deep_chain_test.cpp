@@ -80,7 +80,7 @@ weft::task<> park_below(std::size_t left, std::size_t& alive, stack_extent& stac
         co_await park_below(left - 1, alive, stack);
     } else {
         // Ignores the stop, so that the chain is destroyed where it waits.
-        for (const bool for_ever = stack.bytes() != SIZE_MAX; for_ever;) {
+        while (alive != 0) {
             weft::test::signal_cell never;
             co_await weft::as_result(never.wait());
             co_await weft::as_result(weft::yield());
