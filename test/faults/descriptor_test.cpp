@@ -97,14 +97,20 @@ TEST_CASE("row 7: a full submission queue and an overflowing completion queue lo
             for (auto& each : pairs) readers.push_back(weft::co_spawn(read_one(each.server)));
             co_await weft::sleep_for(1ms);
             for (auto& each : pairs) co_await each.client.write_all(std::array{std::byte{1}});
-            for (auto& each : readers) CHECK_FALSE(co_await std::move(each));
+            for (auto& each : readers) {
+                const std::error_code awaited = co_await std::move(each);
+                CHECK_FALSE(awaited);
+            }
         }
         // All of them are armed again and closed at once.
         readers.clear();
         for (auto& each : pairs) readers.push_back(weft::co_spawn(read_one(each.server)));
         co_await weft::sleep_for(1ms);
         for (auto& each : pairs) co_await each.server.close();
-        for (auto& each : readers) CHECK(co_await std::move(each) == weft::errc::closed);
+        for (auto& each : readers) {
+            const auto awaited = co_await std::move(each);
+            CHECK(awaited == weft::errc::closed);
+        }
     });
 }
 
@@ -131,10 +137,19 @@ TEST_CASE("row 23: a reader is told when its stream is closed, and the peer sees
             auto queued = weft::co_spawn(read_one(both.server));
             if (i % 2 == 0) co_await weft::sleep_for(100us);
             co_await both.server.close();
-            CHECK(co_await std::move(reader) == weft::errc::closed);
-            CHECK(co_await std::move(queued) == weft::errc::closed);
+            {
+                const auto awaited = co_await std::move(reader);
+                CHECK(awaited == weft::errc::closed);
+            }
+            {
+                const auto awaited = co_await std::move(queued);
+                CHECK(awaited == weft::errc::closed);
+            }
             std::array<std::byte, 1> one;
-            CHECK(co_await both.client.read_some(one) == 0);
+            {
+                const auto awaited = co_await both.client.read_some(one);
+                CHECK(awaited == 0);
+            }
         }
     });
 }
@@ -150,7 +165,10 @@ TEST_CASE("row 24: a number that is used again at once gets nothing of the old o
             if (i % 3 != 0) co_await weft::yield();
             // The next round makes new sockets as soon as the number is free.
             co_await server.close();
-            CHECK(co_await std::move(reader) == weft::errc::closed);
+            {
+                const auto awaited = co_await std::move(reader);
+                CHECK(awaited == weft::errc::closed);
+            }
         }
     });
 }
@@ -173,7 +191,10 @@ TEST_CASE("row 30: of a timeout and a completion exactly one wins, and no byte i
             co_await std::move(writer);
         }
         std::vector<std::byte> rest(static_cast<std::size_t>(rounds - received));
-        CHECK(co_await both.server.read_exact(rest) == rest.size());
+        {
+            const auto awaited = co_await both.server.read_exact(rest);
+            CHECK(awaited == rest.size());
+        }
     });
 }
 
@@ -195,11 +216,23 @@ TEST_CASE("row 44: zero-length transfers make no system call", "[faults][netpoll
     on_each([]() -> weft::task<> {
         pair both = co_await connected_pair();
         calls = 0;
-        CHECK(co_await both.server.read_some(weft::net::mutable_buffer()) == 0);
-        CHECK(co_await both.server.read_exact(weft::net::mutable_buffer()) == 0);
-        CHECK(co_await both.server.write_all(weft::net::const_buffer()) == 0);
+        {
+            const auto awaited = co_await both.server.read_some(weft::net::mutable_buffer());
+            CHECK(awaited == 0);
+        }
+        {
+            const auto awaited = co_await both.server.read_exact(weft::net::mutable_buffer());
+            CHECK(awaited == 0);
+        }
+        {
+            const auto awaited = co_await both.server.write_all(weft::net::const_buffer());
+            CHECK(awaited == 0);
+        }
         const std::vector<weft::net::const_buffer> empty(3);
-        CHECK(co_await both.server.write_all(empty) == 0);
+        {
+            const auto awaited = co_await both.server.write_all(empty);
+            CHECK(awaited == 0);
+        }
         CHECK(calls == 0);
     });
 }
@@ -217,7 +250,10 @@ TEST_CASE("row 44: a call moves at most 2^30 bytes", "[faults][netpoll]") {
         largest = 0;
         static constexpr std::byte nothing{};
         constexpr std::size_t size = (std::size_t{5} << 30) + 17;
-        CHECK(co_await both.client.write_all(weft::net::const_buffer(&nothing, size)) == size);
+        {
+            const auto awaited = co_await both.client.write_all(weft::net::const_buffer(&nothing, size));
+            CHECK(awaited == size);
+        }
         CHECK(largest == std::size_t{1} << 30);
     });
 }

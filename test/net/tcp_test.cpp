@@ -81,14 +81,23 @@ TEST_CASE("bytes go both ways at once from two tasks", "[tcp]") {
         pair both = co_await connected_pair();
         const std::string sent = pattern(3'000'000);
         auto write = [](tcp_stream& to, const std::string& data) -> weft::task<> {
-            CHECK(co_await to.write_all(bytes_of(data)) == data.size());
+            {
+                const auto awaited = co_await to.write_all(bytes_of(data));
+                CHECK(awaited == data.size());
+            }
             to.shutdown_write();
         };
         auto there = weft::co_spawn(write(both.client, sent));
         auto back = weft::co_spawn(write(both.server, sent));
         auto at_client = weft::co_spawn(read_to_end(both.client));
-        CHECK(co_await read_to_end(both.server) == sent);
-        CHECK(co_await std::move(at_client) == sent);
+        {
+            const auto awaited = co_await read_to_end(both.server);
+            CHECK(awaited == sent);
+        }
+        {
+            const auto awaited = co_await std::move(at_client);
+            CHECK(awaited == sent);
+        }
         co_await std::move(there);
         co_await std::move(back);
     });
@@ -116,9 +125,15 @@ TEST_CASE("vectored transfers keep the order of their buffers", "[tcp]") {
         const auto memory = std::as_writable_bytes(std::span(got));
         const std::vector<weft::net::mutable_buffer> in = {
             memory.first(10), {}, memory.subspan(10, 150'000), memory.subspan(150'010)};
-        CHECK(co_await both.server.read_exact(in) == data.size());
+        {
+            const auto awaited = co_await both.server.read_exact(in);
+            CHECK(awaited == data.size());
+        }
         CHECK(got == data);
-        CHECK(co_await std::move(write) == data.size());
+        {
+            const auto awaited = co_await std::move(write);
+            CHECK(awaited == data.size());
+        }
     });
 }
 
@@ -126,10 +141,16 @@ TEST_CASE("half close: the end arrives and the other direction goes on", "[tcp]"
     on_each([]() -> weft::task<> {
         pair both = co_await connected_pair();
         both.client.shutdown_write();
-        CHECK(co_await read_to_end(both.server) == "");
+        {
+            const auto awaited = co_await read_to_end(both.server);
+            CHECK(awaited == "");
+        }
         co_await both.server.write_all(bytes_of("still here"));
         both.server.shutdown_write();
-        CHECK(co_await read_to_end(both.client) == "still here");
+        {
+            const auto awaited = co_await read_to_end(both.client);
+            CHECK(awaited == "still here");
+        }
     });
 }
 
@@ -163,7 +184,10 @@ TEST_CASE("a reset is an error once a read meets it", "[tcp]") {
         co_await weft::sleep_for(2ms);
         both.client.set_linger(0s);
         co_await both.client.close();
-        CHECK(co_await std::move(read) == std::errc::connection_reset);
+        {
+            const auto awaited = co_await std::move(read);
+            CHECK(awaited == std::errc::connection_reset);
+        }
         // Writing to it is an error too, and never a signal.
         auto written = co_await weft::as_result(both.server.write_all(bytes_of("x")));
         CHECK(!written);
@@ -193,7 +217,10 @@ TEST_CASE("a timeout ends a read, and what comes later is read by the next one",
         REQUIRE(!late);
         CHECK(late.error() == std::errc::timed_out);
         co_await both.client.write_all(bytes_of("later"));
-        CHECK(co_await both.server.read_some(buffer) == 5);
+        {
+            const auto awaited = co_await both.server.read_some(buffer);
+            CHECK(awaited == 5);
+        }
     });
 }
 
@@ -215,9 +242,18 @@ TEST_CASE("several readers get their turns in order, and one of them can be canc
         REQUIRE(!stopped);
         CHECK(stopped.error() == std::errc::operation_canceled);
         co_await both.client.write_all(bytes_of("123"));
-        CHECK(co_await std::move(readers[0]) == '1');
-        CHECK(co_await std::move(readers[1]) == '2');
-        CHECK(co_await std::move(readers[3]) == '3');
+        {
+            const auto awaited = co_await std::move(readers[0]);
+            CHECK(awaited == '1');
+        }
+        {
+            const auto awaited = co_await std::move(readers[1]);
+            CHECK(awaited == '2');
+        }
+        {
+            const auto awaited = co_await std::move(readers[3]);
+            CHECK(awaited == '3');
+        }
     });
 }
 
@@ -271,7 +307,10 @@ TEST_CASE("release gives the connection back, adopt takes it", "[tcp]") {
         CHECK(closed.error() == weft::errc::closed);
         tcp_stream again = tcp_stream::adopt(fd);
         co_await both.client.write_all(bytes_of("hello"));
-        CHECK(co_await again.read_some(buffer) == 5);
+        {
+            const auto awaited = co_await again.read_some(buffer);
+            CHECK(awaited == 5);
+        }
     });
 }
 
@@ -291,7 +330,10 @@ TEST_CASE("a stream outlives its runtime and is used in the next one", "[tcp]") 
                     co_await to.write_all(bytes_of("again"));
                 }(used.client));
                 std::array<std::byte, 10> buffer;
-                CHECK(co_await used.server.read_some(buffer) == 5);
+                {
+                    const auto awaited = co_await used.server.read_some(buffer);
+                    CHECK(awaited == 5);
+                }
                 co_await std::move(write);
             }(both));
         }
