@@ -127,7 +127,7 @@ inline void* allocate_frame(std::size_t size) {
     return ::operator new(frame_classes::size_of(index));
 }
 
-inline void deallocate_frame(void* memory, std::size_t size) noexcept {
+inline void deallocate_frame(void* memory, [[maybe_unused]] std::size_t size) noexcept {
 #if WEFT_FRAME_CACHE
     if (size <= frame_classes::largest) {
         if (frame_cache* cache = this_thread_frames; cache != nullptr) [[likely]] {
