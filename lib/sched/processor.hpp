@@ -19,7 +19,8 @@ public:
         value_.store(value_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     }
     std::uint64_t read() const noexcept { return value_.load(std::memory_order_relaxed); }
-    /// For the sum over all processors that decides that no task is left: see runtime_core.
+    /// Pairs with add_release(): who finds a task counted as ended sees what it did. The sum over
+    /// all processors that decides that no task is left needs it too, see runtime_core.
     std::uint64_t read_acquire() const noexcept { return value_.load(std::memory_order_acquire); }
     void add_release(std::uint64_t count = 1) noexcept {
         value_.store(value_.load(std::memory_order_relaxed) + count, std::memory_order_release);
@@ -48,7 +49,7 @@ struct alignas(64) processor {
     processor_statistics statistics() const noexcept {
         return {.tasks_run = tasks_run.read(),
                 .spawned = spawned.read(),
-                .ended = ended.read(),
+                .ended = ended.read_acquire(),
                 .steals = steals.read(),
                 .parks = parks.read(),
                 .wakes = wakes.read(),
