@@ -48,11 +48,8 @@ public:
         requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
     auto co_spawn(spawn_options options, Function&& function, Arguments&&... arguments)
         -> join_handle<detail::spawned_value<Function, Arguments...>> {
-        return detail::spawn(
-            core_,
-            detail::invoke_in_frame<std::decay_t<Function>, std::decay_t<Arguments>...>(
-                std::forward<Function>(function), std::forward<Arguments>(arguments)...),
-            options);
+        return detail::spawn_call(core_, options, std::forward<Function>(function),
+                                  std::forward<Arguments>(arguments)...);
     }
     /// The same with nothing else to say; written out for few arguments, so that the spawn site is
     /// the caller's. With more arguments give it in spawn_options::where.

@@ -151,6 +151,16 @@ template <class Function, class... Arguments>
 using spawned_value =
     typename std::invoke_result_t<std::decay_t<Function>, std::decay_t<Arguments>...>::value_type;
 
+/// spawn() of a callable with its arguments, which are moved into a frame of their own.
+template <class Function, class... Arguments>
+auto spawn_call(runtime_core* runtime, const spawn_options& options, Function&& function,
+                Arguments&&... arguments) -> join_handle<spawned_value<Function, Arguments...>> {
+    return spawn(runtime,
+                 invoke_in_frame<std::decay_t<Function>, std::decay_t<Arguments>...>(
+                     std::forward<Function>(function), std::forward<Arguments>(arguments)...),
+                 options);
+}
+
 }  // namespace detail
 
 /// Starts a task beside the calling one, on the runtime that the calling thread works for. It goes
@@ -176,11 +186,8 @@ template <class Function, class... Arguments>
     requires detail::task_function<std::decay_t<Function>, std::decay_t<Arguments>...>
 auto co_spawn(spawn_options options, Function&& function, Arguments&&... arguments)
     -> join_handle<detail::spawned_value<Function, Arguments...>> {
-    return detail::spawn(
-        nullptr,
-        detail::invoke_in_frame<std::decay_t<Function>, std::decay_t<Arguments>...>(
-            std::forward<Function>(function), std::forward<Arguments>(arguments)...),
-        options);
+    return detail::spawn_call(nullptr, options, std::forward<Function>(function),
+                              std::forward<Arguments>(arguments)...);
 }
 /// The same with nothing else to say; written out for few arguments, so that the spawn site is the
 /// caller's. With more arguments give it in spawn_options::where.

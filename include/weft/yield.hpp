@@ -9,58 +9,52 @@ namespace weft {
 
 namespace detail {
 
-class [[nodiscard]] yield_awaiter {
+/// What yield and checkpoint have in common: a stop that was there when the await began is thrown
+/// when the task goes on.
+class turn_awaiter {
 public:
     bool await_ready() const noexcept { return false; }
+
+    void await_resume() const {
+        check_running(*running_);
+        if (stop_ != operation_outcome::completed) [[unlikely]] { throw_stopped(stop_); }
+    }
+
+protected:
+    void begin(const branch& running) noexcept {
+        running_ = &running;
+        stop_ = stop_outcome(running);
+    }
+
+private:
+    const branch* running_ = nullptr;
+    operation_outcome stop_ = operation_outcome::completed;
+};
+
+class [[nodiscard]] yield_awaiter : public turn_awaiter {
+public:
+    yield_awaiter() noexcept = default;
 
     template <weft_promise Promise>
     void await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
         branch& running = *suspended.promise().branch_;
-        running_ = &running;
-        stopped_ = running.word.stop_requested();
-        late_ = stopped_ && running.word.late();
+        begin(running);
         running.current->requeue(running, suspended);
     }
-
-    void await_resume() const {
-        check_running(*running_);
-        if (stopped_) [[unlikely]] {
-            throw_stopped(late_ ? operation_outcome::late : operation_outcome::cancelled);
-        }
-    }
-
-private:
-    const branch* running_ = nullptr;
-    bool stopped_ = false;
-    bool late_ = false;
 };
 
-class [[nodiscard]] checkpoint_awaiter {
+class [[nodiscard]] checkpoint_awaiter : public turn_awaiter {
 public:
-    bool await_ready() const noexcept { return false; }
+    checkpoint_awaiter() noexcept = default;
 
     template <weft_promise Promise>
     bool await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
         branch& running = *suspended.promise().branch_;
-        running_ = &running;
-        stopped_ = running.word.stop_requested();
-        late_ = stopped_ && running.word.late();
+        begin(running);
         if (running.current->take_budget()) { return false; }
         running.current->requeue(running, suspended);
         return true;
     }
-
-    void await_resume() const {
-        check_running(*running_);
-        if (stopped_) [[unlikely]] {
-            throw_stopped(late_ ? operation_outcome::late : operation_outcome::cancelled);
-        }
-    }
-
-private:
-    const branch* running_ = nullptr;
-    bool stopped_ = false;
-    bool late_ = false;
 };
 
 }  // namespace detail

@@ -21,8 +21,7 @@ runtime::~runtime() {
 
 void runtime::shutdown() {
     core_->check_not_forked();
-    const detail::worker* here = detail::current_worker();
-    if (here != nullptr && &const_cast<detail::worker*>(here)->runtime() == core_) {
+    if (detail::current_worker_of(*core_) != nullptr) {
         detail::fatal(
             "a runtime was shut down or destroyed by one of its own tasks, which would "
             "wait for itself; do it on a thread outside, or let run() end by returning "

@@ -288,8 +288,7 @@ void runtime_core::begin_drain() noexcept {
     }
     branch_list readied;
     slabs.for_each_alive([&](task_control& each) { stop_scope(each.root_scope, false, readied); });
-    auto* here = static_cast<worker_thread*>(current_worker());
-    if (here != nullptr && &here->runtime() == this) {
+    if (worker_thread* here = current_worker_of(*this)) {
         here->ready_batch(readied);
         start_grace_timer(*here);
     } else {
@@ -473,8 +472,7 @@ bool runtime_core::wake_if_needed() noexcept {
     if (chosen == nullptr) {
         return false;
     }
-    if (auto* here = static_cast<worker_thread*>(current_worker());
-        here != nullptr && &here->runtime() == this) {
+    if (worker_thread* here = current_worker_of(*this)) {
         here->p.wakes.add();
     }
     chosen->wake();

@@ -92,7 +92,7 @@ bool prepare_park(branch& waiter, operation& next) noexcept {
     if (!waiter.word.stop_requested()) [[likely]] {
         return true;
     }
-    next.outcome_ = waiter.word.late() ? operation_outcome::late : operation_outcome::cancelled;
+    next.outcome_ = stop_outcome(waiter);
     return false;
 }
 
@@ -122,8 +122,7 @@ bool park(branch& waiter, operation& published) noexcept {
             break;
         case suspend_outcome::stopped:
             if (published.unlink()) {
-                published.outcome_ =
-                    waiter.word.late() ? operation_outcome::late : operation_outcome::cancelled;
+                published.outcome_ = stop_outcome(waiter);
                 waiter.word.withdrawn();
             } else if (!waiter.word.let_go()) {
                 return false;  // The completer holds it and readies the branch.
@@ -174,11 +173,10 @@ void make_ready(branch_list& readied) noexcept {
         return;
     }
     runtime_core& home = *readied.front()->owner->runtime;
-    auto* here = static_cast<worker_thread*>(current_worker());
     if (home.phase() >= runtime_phase::destroying) {
-        return;
-    }  // Everything is being destroyed.
-    if (here != nullptr && &here->runtime() == &home) {
+        return;  // Everything is being destroyed.
+    }
+    if (worker_thread* here = current_worker_of(home)) {
         here->ready_batch(readied);
     } else {
         home.inject(readied);
@@ -189,8 +187,7 @@ void make_ready(branch_list& readied) noexcept {
 // for that (operation::unlink_if_parked). From then on only the gate keeps it.
 void complete_waiter(branch& waiter, branch_list& readied) noexcept {
     runtime_core& home = *waiter.owner->runtime;
-    worker* here = current_worker();
-    if (here != nullptr && &here->runtime() == &home) {
+    if (current_worker_of(home) != nullptr) {
         if (waiter.word.complete()) {
             readied.push_back(&waiter);
         }

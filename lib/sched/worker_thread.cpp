@@ -34,6 +34,11 @@ struct overflow_to {
     return this_thread_worker;
 }
 
+[[gnu::noinline]] worker_thread* current_worker_of(const runtime_core& runtime) noexcept {
+    worker_thread* here = this_thread_worker;
+    return here != nullptr && &here->runtime() == &runtime ? here : nullptr;
+}
+
 worker_thread::worker_thread(runtime_core& runtime, std::uint32_t index)
     : worker(runtime, index, p.timers),
       random_(static_cast<std::uint64_t>(monotonic_now()) + index + 1) {}

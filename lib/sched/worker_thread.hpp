@@ -119,4 +119,8 @@ private:
     park_word<layer> park_word_;
 };
 
+/// The worker that the calling thread is, if it is one of this runtime; else null. As
+/// current_worker(), it is not inlined.
+worker_thread* current_worker_of(const runtime_core& runtime) noexcept;
+
 }  // namespace weft::detail

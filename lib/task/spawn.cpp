@@ -16,18 +16,13 @@ namespace weft::detail {
 
 namespace {
 
-worker_thread* worker_of(runtime_core& runtime) noexcept {
-    auto* here = static_cast<worker_thread*>(current_worker());
-    return here != nullptr && &here->runtime() == &runtime ? here : nullptr;
-}
-
 void release(task_control* released) noexcept {
     runtime_core& runtime = *released->runtime;
     delete std::exchange(released->extras, nullptr);
     if (released->main_branch.word.stop_requested()) {
         released->root_scope.take_stop_back(released->main_branch);
     }
-    if (worker_thread* here = worker_of(runtime)) {
+    if (worker_thread* here = current_worker_of(runtime)) {
         released->in_use = false;
         here->release_control(released);
     } else {
@@ -75,7 +70,7 @@ task_control* prepare_spawn(const spawn_request& request) {
             "weft::run to start a runtime, or runtime::co_spawn");
     }
     runtime_core& runtime = request.runtime != nullptr ? *request.runtime : here->runtime();
-    here = worker_of(runtime);
+    here = current_worker_of(runtime);
     const gate_pass pass(runtime.gate, here == nullptr);
     if (!pass || !runtime.spawning_allowed()) {
         runtime.check_not_forked();
@@ -99,7 +94,7 @@ task_control* prepare_spawn(const spawn_request& request) {
 
 void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     runtime_core& runtime = *control.runtime;
-    worker_thread* here = worker_of(runtime);
+    worker_thread* here = current_worker_of(runtime);
     // Held until the task is queued: it is destroyed with the others, or not launched at all.
     const gate_pass pass(runtime.gate, here == nullptr);
     if (!pass) {
@@ -129,7 +124,7 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
 
 void request_stop(task_control& control) noexcept {
     runtime_core& runtime = *control.runtime;
-    const gate_pass pass(runtime.gate, worker_of(runtime) == nullptr);
+    const gate_pass pass(runtime.gate, current_worker_of(runtime) == nullptr);
     // In the last phases the operation that a branch waits for may have been destroyed already.
     if (!pass || runtime.phase() >= runtime_phase::destroying) {
         runtime.check_not_forked();
@@ -183,25 +178,15 @@ void dispose_ended(task_control* ended) noexcept {
     release(ended);
 }
 
-// The waiter may belong to another runtime, which may be ending: it is inside its destructor then
-// and waits until the word is no longer armed (operation::unlink_if_parked), so it is still there
-// for enter() and complete(), and is not touched afterwards unless the gate was open.
-void tell_waiter_elsewhere(branch* waiter) noexcept {
-    runtime_core& home = *waiter->owner->runtime;
-    const gate_pass pass(home.gate, true);
-    if (waiter->word.complete() && pass) { make_ready(waiter); }
-}
-
-void tell_waiter(const runtime_core& runtime,
-                 const join_word<layer, branch>::finish_result& found) noexcept {
+void tell_waiter(const join_word<layer, branch>::finish_result& found) noexcept {
     if (found.waiter == nullptr) { return; }
     if (found.foreign) {
         reinterpret_cast<blocked_thread*>(found.waiter)->wake();
-    } else if (found.waiter->owner->runtime != &runtime) {
-        tell_waiter_elsewhere(found.waiter);
-    } else if (found.waiter->word.complete()) {
-        make_ready(found.waiter);
+        return;
     }
+    branch_list readied;
+    complete_waiter(*found.waiter, readied);
+    make_ready(readied);
 }
 
 // The handle goes while somebody waits on it. That is a mistake of the program, except at the end
@@ -214,7 +199,7 @@ void abandon_awaited(task_control& awaited) noexcept {
             "a join_handle was destroyed, detached or assigned to while it is awaited; keep it "
             "until the await has returned");
     }
-    tell_waiter(runtime, awaited.join.desert());
+    tell_waiter(awaited.join.desert());
 }
 
 // A wait could not be published: the task has ended meanwhile, or somebody waits already.
@@ -246,7 +231,7 @@ void worker_thread::finish_task() noexcept {
         // The control block belongs to the handle now.
         if (found.waiter->word.complete()) { ready_last(found.waiter); }
     } else {
-        tell_waiter(runtime, found);
+        tell_waiter(found);
     }
 }
 
@@ -256,7 +241,7 @@ void end_unfinished(task_control& destroyed) noexcept {
     if (found.abandoned) {
         dispose_ended(&destroyed);
     } else {
-        tell_waiter(*destroyed.runtime, found);
+        tell_waiter(found);
     }
 }
 

@@ -25,7 +25,6 @@ enum class wait_reason : std::uint8_t {
     io_read,
     io_write,
     io_close,
-    scope_close,
 };
 
 /// Where a branch is. Written by whoever owns it at that moment: the worker that runs it, or the

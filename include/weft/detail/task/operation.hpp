@@ -101,6 +101,13 @@ private:
     operation_outcome outcome_ = operation_outcome::completed;
 };
 
+/// How an operation ends that the stop of its branch's innermost scope ends; `completed` if that
+/// scope has not been stopped.
+inline operation_outcome stop_outcome(const branch& stopped) noexcept {
+    if (!stopped.word.stop_requested()) return operation_outcome::completed;
+    return stopped.word.late() ? operation_outcome::late : operation_outcome::cancelled;
+}
+
 /// First step of a park, before the operation is published: stores it in the branch. False: the
 /// scope is stopped already, the outcome is set, and start() returns true without publishing.
 bool prepare_park(branch& waiter, operation& next) noexcept;

@@ -28,9 +28,6 @@ public:
 /// Callable from any thread, without locks. Late: because a deadline has passed.
 void stop_scope(basic_scope<layer, branch>& stopped, bool late, branch_list& readied) noexcept;
 
-/// A thread outside the runtime that waits for a task to end.
-class foreign_waiter;
-
 /// What a task needs only sometimes, made on demand.
 struct task_extras {
     std::string name;
