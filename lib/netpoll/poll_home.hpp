@@ -2,9 +2,9 @@
 #pragma once
 
 #include <weft/detail/base/layer.hpp>
+#include <weft/detail/branch/branch.hpp>
 #include <weft/detail/netpoll/home_word.hpp>
 #include <weft/detail/netpoll/poll_record.hpp>
-#include <weft/detail/task/branch.hpp>
 
 #include <cstdint>
 

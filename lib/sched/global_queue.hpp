@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
-#include <weft/detail/task/branch.hpp>
+#include <weft/detail/branch/branch.hpp>
 
 #include <algorithm>
 #include <cstddef>

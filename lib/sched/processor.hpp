@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/branch/branch.hpp>
 #include <weft/detail/sched/local_queue.hpp>
-#include <weft/detail/task/branch.hpp>
 #include <weft/detail/task/frame_cache.hpp>
 #include <weft/detail/time/timer_heap.hpp>
 #include <weft/statistics.hpp>

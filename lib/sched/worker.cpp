@@ -6,7 +6,7 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/base/assert.hpp>
-#include <weft/detail/task/operation.hpp>
+#include <weft/detail/branch/operation.hpp>
 
 namespace weft::detail {
 

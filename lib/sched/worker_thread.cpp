@@ -7,7 +7,7 @@
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/base/clock.hpp>
-#include <weft/detail/task/operation.hpp>
+#include <weft/detail/branch/operation.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -3,8 +3,8 @@
 // Model of the join of a handle: a task finishes while its handle is awaited, dropped, or awaited
 // and cancelled. The control block must be destroyed once, by the side that came second.
 
+#include <weft/detail/branch/operation_word.hpp>
 #include <weft/detail/task/join_word.hpp>
-#include <weft/detail/task/operation_word.hpp>
 
 #include "explorer.hpp"
 

@@ -4,7 +4,7 @@
 // wake-up, and the frame dies as soon as the branch runs again.
 
 #include <weft/detail/base/spin_lock.hpp>
-#include <weft/detail/task/operation_word.hpp>
+#include <weft/detail/branch/operation_word.hpp>
 
 #include "explorer.hpp"
 

@@ -5,10 +5,10 @@
 // whose owners reap, and an operation that reads. The words and the order of the steps are those of
 // weft; the kernel, the system calls and the threads are stand-ins.
 
+#include <weft/detail/branch/operation_word.hpp>
 #include <weft/detail/netpoll/descriptor_word.hpp>
 #include <weft/detail/netpoll/poll_record.hpp>
 #include <weft/detail/netpoll/poll_side.hpp>
-#include <weft/detail/task/operation_word.hpp>
 
 #include "explorer.hpp"
 

@@ -4,8 +4,8 @@
 // the inner scope are stopped, and while what it waits for happens. An inner scope lies in a frame
 // and is gone after its close.
 
-#include <weft/detail/task/operation_word.hpp>
-#include <weft/detail/task/scope.hpp>
+#include <weft/detail/branch/operation_word.hpp>
+#include <weft/detail/branch/scope.hpp>
 
 #include "explorer.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/branch/operation.hpp>
 #include <weft/detail/netpoll/io_operation.hpp>
-#include <weft/detail/task/operation.hpp>
 
 #include <cstdint>
 #include <system_error>

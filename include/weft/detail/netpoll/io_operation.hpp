@@ -27,8 +27,8 @@
 // would pin a buffer for each idle connection.
 #pragma once
 
+#include <weft/detail/branch/operation.hpp>
 #include <weft/detail/netpoll/direction.hpp>
-#include <weft/detail/task/operation.hpp>
 
 #include <cstdint>
 #include <system_error>

@@ -17,8 +17,8 @@
 #pragma once
 
 #include <weft/detail/base/clock.hpp>
+#include <weft/detail/branch/branch.hpp>
 #include <weft/detail/netpoll/direction.hpp>
-#include <weft/detail/task/branch.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <weft/detail/base/layer.hpp>
-#include <weft/detail/task/branch.hpp>
+#include <weft/detail/branch/branch.hpp>
 
 #include <coroutine>
 #include <cstdint>

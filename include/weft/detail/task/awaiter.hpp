@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <weft/detail/task/operation.hpp>
+#include <weft/detail/branch/operation.hpp>
 #include <weft/detail/task/promise.hpp>
 
 #include <coroutine>

@@ -13,8 +13,8 @@
 // loop. The same bound keeps a chain of awaits that never really waits from starving others.
 #pragma once
 
+#include <weft/detail/branch/branch.hpp>
 #include <weft/detail/sched/worker.hpp>
-#include <weft/detail/task/branch.hpp>
 #include <weft/detail/task/frame_cache.hpp>
 
 #include <concepts>

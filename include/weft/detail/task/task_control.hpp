@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <weft/detail/task/branch.hpp>
+#include <weft/detail/branch/branch.hpp>
+#include <weft/detail/branch/scope.hpp>
 #include <weft/detail/task/join_word.hpp>
-#include <weft/detail/task/scope.hpp>
 
 #include <atomic>
 #include <cstdint>

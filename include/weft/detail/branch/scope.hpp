@@ -32,7 +32,7 @@
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
-#include <weft/detail/task/operation_word.hpp>
+#include <weft/detail/branch/operation_word.hpp>
 
 #include <atomic>
 #include <cstdint>

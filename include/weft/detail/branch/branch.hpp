@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/base/layer.hpp>
-#include <weft/detail/task/operation_word.hpp>
+#include <weft/detail/branch/operation_word.hpp>
 
 #include <coroutine>
 #include <cstddef>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/base/assert.hpp>
-#include <weft/detail/task/branch.hpp>
+#include <weft/detail/branch/branch.hpp>
 
 #include <cstdint>
 
