@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <weft/detail/task/promise.hpp>
+#include <weft/detail/sched/promise.hpp>
 
 #include <concepts>
 #include <coroutine>

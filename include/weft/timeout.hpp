@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/task/awaitable.hpp>
-#include <weft/detail/time/deadline_scope.hpp>
+#include <weft/detail/task/deadline_scope.hpp>
 #include <weft/task.hpp>
 
 #include <chrono>

@@ -4,7 +4,7 @@
 #include "lib/sched/runtime_core.hpp"
 
 #include <weft/detail/base/assert.hpp>
-#include <weft/detail/task/frame_cache.hpp>
+#include <weft/detail/sched/frame_cache.hpp>
 
 #include <pthread.h>
 #include <algorithm>

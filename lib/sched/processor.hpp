@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/detail/branch/branch.hpp>
+#include <weft/detail/sched/frame_cache.hpp>
 #include <weft/detail/sched/local_queue.hpp>
-#include <weft/detail/task/frame_cache.hpp>
 #include <weft/detail/time/timer_heap.hpp>
 #include <weft/statistics.hpp>
 

@@ -5,7 +5,7 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/base/assert.hpp>
-#include <weft/detail/task/join.hpp>
+#include <weft/detail/sched/task_life.hpp>
 
 #include <stdexcept>
 

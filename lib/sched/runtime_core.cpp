@@ -6,8 +6,8 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/base/assert.hpp>
-#include <weft/detail/task/join.hpp>
-#include <weft/detail/task/promise.hpp>
+#include <weft/detail/sched/promise.hpp>
+#include <weft/detail/sched/task_life.hpp>
 
 #include <fmt/format.h>
 

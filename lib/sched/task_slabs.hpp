@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
-#include <weft/detail/task/task_control.hpp>
+#include <weft/detail/sched/task_control.hpp>
 
 #include <algorithm>
 #include <array>

@@ -34,18 +34,4 @@ void throw_stopped(operation_outcome outcome) {
     throw std::system_error(stopped_code(outcome));
 }
 
-void destroy_chain(std::coroutine_handle<> innermost) noexcept {
-    std::coroutine_handle<> frame = innermost;
-    while (frame != nullptr) {
-        await_link* link = as_base(frame).promise().link_;
-        std::coroutine_handle<> awaiting = nullptr;
-        if (link != nullptr) {
-            awaiting = link->parent;
-            link->child = nullptr;  // The awaiting frame must not destroy it again.
-        }
-        frame.destroy();
-        frame = awaiting;
-    }
-}
-
 }  // namespace weft::detail

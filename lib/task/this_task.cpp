@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <weft/this_task.hpp>
 
+#include <weft/detail/sched/task_control.hpp>
 #include <weft/detail/sched/worker.hpp>
-#include <weft/detail/task/task_control.hpp>
 
 #include <stdexcept>
 

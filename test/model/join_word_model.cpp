@@ -4,7 +4,7 @@
 // and cancelled. The control block must be destroyed once, by the side that came second.
 
 #include <weft/detail/branch/operation_word.hpp>
-#include <weft/detail/task/join_word.hpp>
+#include <weft/detail/sched/join_word.hpp>
 
 #include "explorer.hpp"
 

@@ -8,6 +8,12 @@ import sys
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# From the lowest layer to the highest. A file includes its own layer and lower ones.
+LAYERS = ["base", "branch", "time", "sched", "netpoll", "task", "net"]
+# The interface of the netpoller, which the scheduler calls and the netpoller implements.
+OPEN_TO_ALL = {"netpoll/netpoller"}
+PLACE = re.compile(r"^(?:include/weft/detail|lib)/(\w+)/")
+INCLUDE = re.compile(r'^#include [<"](?:weft/detail|lib)/((\w+)/\w+)\.hpp[>"]', re.MULTILINE)
 ASSERTION = re.compile(r"\b(?:CHECK|REQUIRE)(?:_[A-Z_]+)?\(")
 
 
@@ -35,6 +41,16 @@ def awaits_in_assertions(text):
     return lines
 
 
+def includes_of_higher_layers(path, text):
+    """What a file of weft includes that lies in a layer above its own."""
+    place = PLACE.match(path)
+    if place is None:
+        return []
+    height = LAYERS.index(place.group(1))
+    return [f"{path} includes {included}" for included, layer in INCLUDE.findall(text)
+            if LAYERS.index(layer) > height and included not in OPEN_TO_ALL]
+
+
 class SourceRulesTest(unittest.TestCase):
     def test_the_search_finds_awaits_in_assertions(self):
         found = awaits_in_assertions(
@@ -48,6 +64,19 @@ class SourceRulesTest(unittest.TestCase):
         # in both. Await into a variable, then assert.
         found = [f"{path}:{line}" for path, text in sources("test")
                  for line in awaits_in_assertions(text)]
+        self.assertEqual(found, [])
+
+    def test_the_search_finds_includes_of_higher_layers(self):
+        text = ("#include <weft/detail/base/layer.hpp>\n#include <weft/detail/task/join.hpp>\n"
+                '#include "lib/netpoll/ring.hpp"\n#include <weft/detail/netpoll/netpoller.hpp>\n')
+        found = includes_of_higher_layers("lib/sched/worker.cpp", text)
+        self.assertEqual(found, ["lib/sched/worker.cpp includes task/join",
+                                 "lib/sched/worker.cpp includes netpoll/ring"])
+        self.assertEqual(includes_of_higher_layers("lib/net/tcp.cpp", text), [])
+
+    def test_lower_layers_never_include_higher_ones(self):
+        found = [each for path, text in sources("include", "lib")
+                 for each in includes_of_higher_layers(path, text)]
         self.assertEqual(found, [])
 
     def test_each_source_file_names_its_license(self):

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/branch/operation.hpp>
-#include <weft/detail/task/promise.hpp>
+#include <weft/detail/sched/promise.hpp>
 
 #include <coroutine>
 #include <system_error>

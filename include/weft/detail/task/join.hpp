@@ -1,50 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/sched/task_life.hpp>
 #include <weft/detail/task/awaiter.hpp>
-#include <weft/detail/task/task_control.hpp>
 #include <weft/task.hpp>
 
 #include <coroutine>
-#include <source_location>
-#include <stop_token>
-#include <string_view>
+#include <utility>
 
 namespace weft::detail {
 
-/// What spawn() needs to know, without the type of the task.
-struct spawn_request {
-    runtime_core* runtime;  ///< Null: that of the calling worker.
-    std::string_view name;
-    std::stop_token stop_token;
-    std::source_location where;
-};
-
-/// Makes the control block. Null: the runtime is ending. Throws std::logic_error on a thread that
-/// is no worker when no runtime is given, std::bad_alloc when there is no memory; nothing is
-/// registered then.
-task_control* prepare_spawn(const spawn_request& request);
-
-/// Makes the task runnable; `frame` is its first frame, not started, whose promise is a
-/// promise_base.
-void launch(task_control& control, std::coroutine_handle<> frame) noexcept;
-
-/// Any thread, while a handle keeps the control block: stops the root scope.
-void request_stop(task_control& control) noexcept;
-
-/// Gives a handle up: the task, or the caller if it has ended, cleans up.
-void abandon(task_control* control) noexcept;
-/// The same, where the handle was dropped instead of detached: reported in debug builds.
-void abandon_silently(task_control* control) noexcept;
-
-/// Destroys the first frame of a task that has ended and whose handle the caller holds, and gives
-/// the control block back.
-void dispose_joined(task_control* control) noexcept;
-
-/// Blocks a thread that is no worker until the task has ended.
-void wait_blocking(task_control* control, bool refused);
-
-[[noreturn]] void throw_empty_handle();
 [[noreturn]] void throw_stopped_by_runtime();
 
 /// Moves the result of an ended task out and cleans up; the handle is empty afterwards.

@@ -14,8 +14,8 @@
 #pragma once
 
 #include <weft/detail/branch/branch.hpp>
+#include <weft/detail/sched/frame_cache.hpp>
 #include <weft/detail/sched/worker.hpp>
-#include <weft/detail/task/frame_cache.hpp>
 
 #include <concepts>
 #include <coroutine>

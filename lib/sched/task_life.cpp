@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <weft/detail/sched/task_life.hpp>
+
 #include "lib/base/futex.hpp"
 #include "lib/sched/runtime_core.hpp"
 #include "lib/sched/worker_thread.hpp"
 
-#include <weft/detail/task/join.hpp>
-#include <weft/detail/task/promise.hpp>
-#include <weft/error.hpp>
+#include <weft/detail/sched/promise.hpp>
 
 #include <fmt/format.h>
 
@@ -202,7 +202,8 @@ void abandon_awaited(task_control& awaited) noexcept {
     tell_waiter(awaited.join.desert());
 }
 
-// A wait could not be published: the task has ended meanwhile, or somebody waits already.
+}  // namespace
+
 void check_finished(const task_control& joined) noexcept {
     if (!joined.join.finished()) {
         fatal(
@@ -210,8 +211,6 @@ void check_finished(const task_control& joined) noexcept {
             "on");
     }
 }
-
-}  // namespace
 
 void worker_thread::finish_task() noexcept {
     task_control* ended = std::exchange(finished_, nullptr);
@@ -291,29 +290,10 @@ void wait_blocking(task_control* control, bool refused) {
     }
 }
 
-bool join_operation::start(branch& waiter) noexcept {
-    // A stopped scope comes first: a loop over finished tasks can be stopped as well.
-    if (!prepare_park(waiter, *this)) { return true; }
-    if (joined_ == nullptr || joined_->join.finished()) { return finish_inline(waiter, *this); }
-    if (!joined_->join.publish(&waiter)) {
-        check_finished(*joined_);
-        return true;
-    }
-    return park(waiter, *this);
-}
-
-bool join_operation::unlink() noexcept {
-    return joined_->join.withdraw(waiter());
-}
-
 void throw_empty_handle() {
     throw std::logic_error(
         "weft: an empty join_handle was awaited: its task was joined, detached "
         "or moved to another handle");
-}
-
-void throw_stopped_by_runtime() {
-    throw std::system_error(errc::stopped);
 }
 
 }  // namespace weft::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <weft/detail/time/deadline_scope.hpp>
+#include <weft/detail/task/deadline_scope.hpp>
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/sched/worker.hpp>

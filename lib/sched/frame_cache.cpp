@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <weft/detail/task/frame_cache.hpp>
+#include <weft/detail/sched/frame_cache.hpp>
 
 #include <array>
 #include <mutex>

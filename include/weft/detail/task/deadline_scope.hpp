@@ -3,7 +3,7 @@
 
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/base/layer.hpp>
-#include <weft/detail/task/task_control.hpp>
+#include <weft/detail/sched/task_control.hpp>
 #include <weft/detail/time/timer_heap.hpp>
 
 namespace weft::detail {

@@ -3,7 +3,7 @@
 
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/branch/scope.hpp>
-#include <weft/detail/task/join_word.hpp>
+#include <weft/detail/sched/join_word.hpp>
 
 #include <atomic>
 #include <cstdint>
