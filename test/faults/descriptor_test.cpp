@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Rows 7, 21, 24, 30, 31, 43 and 44 of the fault catalogue, as far as descriptors go.
-#include "support/backends.hpp"
+// Rows 7, 21, 23, 24, 30, 44 and 45 of the fault catalogue, as far as descriptors go.
 #include "support/catch.hpp"
-#include "support/watchdog.hpp"
-
-#include "lib/netpoll/system_calls.hpp"
+#include "support/network.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/error.hpp>
@@ -33,20 +30,12 @@ using weft::detail::system_calls;
 using weft::net::endpoint;
 using weft::net::tcp_listener;
 using weft::net::tcp_stream;
+using weft::test::connected_pair;
+using weft::test::on_each_backend;
+using weft::test::replaced_calls;
+using weft::test::stream_pair;
 
 namespace {
-
-class replaced_calls {
-public:
-    explicit replaced_calls(const system_calls& table)
-        : before_(weft::detail::replace_system_calls(table)) {}
-    replaced_calls(const replaced_calls&) = delete;
-    replaced_calls& operator=(const replaced_calls&) = delete;
-    ~replaced_calls() { weft::detail::replace_system_calls(before_); }
-
-private:
-    system_calls before_;
-};
 
 std::atomic<unsigned> calls;
 
@@ -54,27 +43,6 @@ weft::task<std::error_code> read_one(tcp_stream& from) {
     std::array<std::byte, 1> one;
     auto result = co_await weft::as_result(from.read_some(one));
     co_return result ? std::error_code() : result.error();
-}
-
-struct pair {
-    tcp_stream client;
-    tcp_stream server;
-};
-
-weft::task<pair> connected_pair() {
-    tcp_listener listener = tcp_listener::bind(endpoint::parse("127.0.0.1:0"));
-    tcp_stream client = co_await tcp_stream::connect(listener.local_endpoint());
-    tcp_stream server = co_await listener.accept();
-    co_return pair{std::move(client), std::move(server)};
-}
-
-template <class Body>
-void on_each(Body body) {
-    for (const char* backend : weft::test::backends()) {
-        INFO("netpoll: " << backend);
-        const weft::test::watchdog dog(60s, [backend] { return std::string(backend); });
-        weft::test::run_on(backend, body());
-    }
 }
 
 }  // namespace
@@ -87,9 +55,9 @@ TEST_CASE("row 7: a full submission queue and an overflowing completion queue lo
         return weft::detail::kernel_system_calls().io_uring_setup(4, parameters);
     };
     const replaced_calls replaced(table);
-    on_each([]() -> weft::task<> {
+    on_each_backend([]() -> weft::task<> {
         constexpr int count = 300;
-        std::vector<pair> pairs;
+        std::vector<stream_pair> pairs;
         std::vector<weft::join_handle<std::error_code>> readers;
         for (int i = 0; i < count; ++i) pairs.push_back(co_await connected_pair());
         for (int round = 0; round < 3; ++round) {
@@ -115,8 +83,8 @@ TEST_CASE("row 7: a full submission queue and an overflowing completion queue lo
 }
 
 TEST_CASE("row 21: writing to a closed peer is an error and no signal", "[faults][netpoll]") {
-    on_each([]() -> weft::task<> {
-        pair both = co_await connected_pair();
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
         co_await both.server.close();
         std::error_code code;
         for (int i = 0; i < 100 && !code; ++i) {
@@ -130,9 +98,9 @@ TEST_CASE("row 21: writing to a closed peer is an error and no signal", "[faults
 
 TEST_CASE("row 23: a reader is told when its stream is closed, and the peer sees the end",
           "[faults][netpoll]") {
-    on_each([]() -> weft::task<> {
+    on_each_backend([]() -> weft::task<> {
         for (int i = 0; i < 50; ++i) {
-            pair both = co_await connected_pair();
+            stream_pair both = co_await connected_pair();
             auto reader = weft::co_spawn(read_one(both.server));
             auto queued = weft::co_spawn(read_one(both.server));
             if (i % 2 == 0) co_await weft::sleep_for(100us);
@@ -156,7 +124,7 @@ TEST_CASE("row 23: a reader is told when its stream is closed, and the peer sees
 
 TEST_CASE("row 24: a number that is used again at once gets nothing of the old one",
           "[faults][netpoll]") {
-    on_each([]() -> weft::task<> {
+    on_each_backend([]() -> weft::task<> {
         tcp_listener listener = tcp_listener::bind(endpoint::parse("127.0.0.1:0"));
         for (int i = 0; i < 200; ++i) {
             tcp_stream client = co_await tcp_stream::connect(listener.local_endpoint());
@@ -175,8 +143,8 @@ TEST_CASE("row 24: a number that is used again at once gets nothing of the old o
 
 TEST_CASE("row 30: of a timeout and a completion exactly one wins, and no byte is lost",
           "[faults][netpoll]") {
-    on_each([]() -> weft::task<> {
-        pair both = co_await connected_pair();
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
         int received = 0;
         constexpr int rounds = 300;
         for (int i = 0; i < rounds; ++i) {
@@ -213,8 +181,8 @@ TEST_CASE("row 44: zero-length transfers make no system call", "[faults][netpoll
         return weft::detail::kernel_system_calls().sendmsg(fd, message, flags);
     };
     const replaced_calls replaced(table);
-    on_each([]() -> weft::task<> {
-        pair both = co_await connected_pair();
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
         calls = 0;
         {
             const auto awaited = co_await both.server.read_some(weft::net::mutable_buffer());
@@ -245,8 +213,8 @@ TEST_CASE("row 44: a call moves at most 2^30 bytes", "[faults][netpoll]") {
         return static_cast<ssize_t>(size);  // The kernel takes all, and nothing is touched.
     };
     const replaced_calls replaced(table);
-    on_each([]() -> weft::task<> {
-        pair both = co_await connected_pair();
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
         largest = 0;
         static constexpr std::byte nothing{};
         constexpr std::size_t size = (std::size_t{5} << 30) + 17;
@@ -279,8 +247,8 @@ TEST_CASE("row 45: short transfers and EINTR everywhere", "[faults][netpoll]") {
             fd, buffer, std::min<std::size_t>(size, 1 + call % 11), flags);
     };
     const replaced_calls replaced(table);
-    on_each([]() -> weft::task<> {
-        pair both = co_await connected_pair();
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
         std::vector<std::byte> sent(20'000);
         for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 13);
         auto writer = weft::co_spawn([](tcp_stream& to, auto& data) -> weft::task<> {
@@ -307,7 +275,7 @@ TEST_CASE("accept: failed connections are skipped, a lack of descriptors is told
         return weft::detail::kernel_system_calls().accept4(fd, address, size, flags);
     };
     const replaced_calls replaced(table);
-    on_each([]() -> weft::task<> {
+    on_each_backend([]() -> weft::task<> {
         calls = 0;
         tcp_listener listener = tcp_listener::bind(endpoint::parse("127.0.0.1:0"));
         auto client = co_await tcp_stream::connect(listener.local_endpoint());
