@@ -4,13 +4,13 @@
 #include "lib/base/futex.hpp"
 #include "lib/sched/fork_guard.hpp"
 #include "lib/sched/runtime_core.hpp"
+#include "lib/sched/victim_order.hpp"
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/branch/operation.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace weft::detail {
@@ -131,17 +131,31 @@ branch* worker_thread::take_next() {
     return first != nullptr ? begin_slice(first) : nullptr;
 }
 
-// A clock read costs as much as the rest of a switch, so only every 8th link of a chain looks. A
-// single branch that runs for long is the watchdog's case, which sets attention::slice_over.
+// Exact without a clock read for each link, which would cost as much as the rest of a switch: as
+// long as the kernel's tick has not moved since the slice was handed on for the first time, less
+// than its 1 to 4 ms have passed (10 where it ticks at 100 Hz). From that tick on, each link of the
+// slice reads the clock. What the slice's first branch took before is not counted: a single branch
+// that runs for long is the watchdog's case, which sets attention::slice_over.
+//
+// Rejected: a read at every 8th link costs as much and lets eight long links pass; so does a stride
+// that adapts, after quick links. A read when each slice begins would be paid by every yield.
 bool worker_thread::slice_over() noexcept {
-    if (next_chain_ % clock_period != 0) {
+    if (next_chain_ == 1) {
+        slice_began_ = slice_now();
+        slice_tick_ = slice_tick();
         return false;
     }
-    const monotonic_time now = slice_now();
-    if (next_chain_ == clock_period) {
-        slice_began_ = now;
+    if (slice_is_young(next_chain_)) {
+        return false;
     }
-    return now - slice_began_ > slice_length;
+    slice_tick_ = no_deadline;  // Older than any tick.
+    return slice_now() - slice_began_ >= slice_length;
+}
+
+// After eight quick links every second one looks, so at most one long link more may pass.
+bool worker_thread::slice_is_young(std::uint32_t link) const noexcept {
+    const bool skips = link > 8 && link % 2 != 0 && slice_tick_ != no_deadline;
+    return skips || slice_tick() == slice_tick_;
 }
 
 branch* worker_thread::take_global(std::size_t limit) noexcept {
@@ -255,13 +269,8 @@ branch* worker_thread::steal() {
     }
     for (int pass = 0; pass < steal_passes; ++pass) {
         const bool last = pass == steal_passes - 1;
-        // Random order without repetition: a step that has no common divisor with the count.
-        std::uint32_t step = random_.below(count) + 1;
-        while (std::gcd(step, count) != 1) {
-            step = random_.below(count) + 1;
-        }
-        std::uint32_t at = random_.below(count);
-        for (std::uint32_t i = 0; i < count; ++i, at = (at + step) % count) {
+        for (victim_order order(random_, count); !order.over();) {
+            const std::uint32_t at = order.next();
             if (at == index_) {
                 continue;
             }
@@ -385,7 +394,7 @@ void worker_thread::ready_last(branch* readied) noexcept {
     const bool loop_is_due = (turns_ + 1) % poll_period == 0 || ticks_ % global_period == 0 ||
                              attention_.load(std::memory_order_relaxed) != 0;
     const bool chain_is_due =
-        next_chain_ >= next_chain_limit || (next_chain_ + 1) % clock_period == 0;
+        next_chain_ == 0 || next_chain_ >= next_chain_limit || !slice_is_young(next_chain_ + 1);
     if (loop_is_due || chain_is_due || p.queue.peek_next() != nullptr) {
         ready_next(readied);
         return;

@@ -7,8 +7,8 @@
 //
 //     every 61st tick   one branch from the global queue, so that it cannot starve
 //     every 8th turn    own timers that are due; own poller, if its flags show work
-//     runnext           inherits the time slice: no tick. At most 64 in a row and 5 ms in all,
-//                       then what is in runnext goes behind the ring
+//     runnext           inherits the time slice: no tick. At most 64 in a row, and none when 5 ms
+//                       have passed since the first; then what is in runnext goes behind the ring
 //     own ring          a new slice: one tick
 //     global queue      a batch
 //     own poller        without waiting
@@ -77,7 +77,6 @@ private:
     static constexpr std::uint32_t global_period = 61;
     static constexpr std::uint32_t poll_period = 8;
     static constexpr std::uint32_t next_chain_limit = 64;
-    static constexpr std::uint32_t clock_period = 8;
     static constexpr monotonic_time slice_length = 5'000'000;
     static constexpr std::size_t timer_batch = 64;
     static constexpr int steal_passes = 4;
@@ -85,6 +84,7 @@ private:
     branch* next();
     branch* take_next();
     bool slice_over() noexcept;
+    bool slice_is_young(std::uint32_t link) const noexcept;
     branch* begin_slice(branch* taken) noexcept;
     branch* take_global(std::size_t limit) noexcept;
     branch* find_work();
@@ -107,7 +107,8 @@ private:
     std::uint32_t ticks_ = 1;         ///< As in Go, the first branch runs in tick 1.
     std::uint32_t turns_ = 0;
     std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
-    monotonic_time slice_began_ = 0;  ///< Read at the 8th runnext pop of a slice.
+    monotonic_time slice_began_ = 0;  ///< When the slice was inherited for the first time.
+    monotonic_time slice_tick_ = 0;   ///< The tick of that time; see slice_over().
     bool searching_ = false;
     bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
     branch* direct_ = nullptr;          ///< Runs next, without a trip through runnext.

@@ -127,35 +127,79 @@ TEST_CASE("S33 a chain through runnext shares one slice of at most 64 switches",
     CHECK(rounds <= 33);
 }
 
-TEST_CASE("S33 a chain through runnext ends when its slice of 5 ms is over", "[conformance]") {
-    weft::test::held_slice_clock clock;
-    auto main = [](weft::test::held_slice_clock& held) -> weft::task<std::size_t> {
-        std::atomic<bool> stop{false};
-        pair_of_cells pair;
-        auto hasten = [](pair_of_cells& between, weft::test::held_slice_clock& time,
-                         std::atomic<bool>& ended) -> weft::task<> {
-            while (!ended) {
-                co_await between.second.wait();
-                time.advance(1ms);
-                between.first.signal();
-            }
-            between.first.signal();
-        };
-        auto first = weft::co_spawn(ping, std::ref(pair), std::ref(stop));
-        auto second = weft::co_spawn(hasten, std::ref(pair), std::ref(held), std::ref(stop));
-        co_await weft::yield();
-        const std::size_t begun = pair.rounds;
-        co_await weft::yield();
-        const std::size_t rounds = pair.rounds - begun;
-        stop = true;
-        co_await std::move(first);
-        co_await std::move(second);
-        co_return rounds;
+TEST_CASE("S33 a chain through runnext ends with the first link after 5 ms", "[conformance]") {
+    // Each link spawns the next one; the main task waits behind the ring and counts.
+    struct chain {
+        weft::test::held_slice_clock clock;
+        std::chrono::nanoseconds each;
+        int quick = 0;  // So many links take no time, then each one takes `each`.
+        int links = 0;
+        bool stop = false;
     };
-    // 1 ms for each round. The clock is read with every 8th switch, from the 8th on.
-    const std::size_t rounds = weft::run(main(clock), {.processors = 1});
-    CHECK(rounds >= 5);
-    CHECK(rounds <= 14);
+    struct link {
+        static weft::task<> run(chain& of) {
+            if (of.stop) co_return;
+            if (++of.links > of.quick) of.clock.advance(of.each);
+            weft::co_spawn(link::run, std::ref(of)).detach();
+        }
+    };
+    auto main = [](chain& of) -> weft::task<int> {
+        co_await weft::yield();  // A slice begins.
+        weft::co_spawn(link::run, std::ref(of)).detach();
+        co_await weft::yield();
+        of.stop = true;
+        const int links = of.links;
+        co_await weft::yield();  // The last one sees that it is to stop.
+        co_return links;
+    };
+    const auto links = [&](std::chrono::nanoseconds each, int quick = 0) {
+        chain measured{.clock = {}, .each = each, .quick = quick};
+        return weft::run(main(measured), {.processors = 1});
+    };
+    CHECK(links(6ms) == 1);
+    CHECK(links(5ms) == 1);
+    CHECK(links(3ms) == 2);
+    CHECK(links(2ms) == 3);
+    CHECK(links(1ms) == 5);
+    CHECK(links(100us) == 50);
+    // 64 links are 64, whatever the time.
+    CHECK(links(1us) == 64);
+    for (int quick = 1; quick <= 8; ++quick) CHECK(links(2ms, quick) == quick + 3);
+    for (int quick = 9; quick <= 58; ++quick) {
+        const int more = links(2ms, quick) - quick;
+        CHECK(more >= 3);
+        CHECK(more <= 4);
+    }
+}
+
+TEST_CASE("S33 the end of a task hands the slice on, and 5 ms bound that as well",
+          "[conformance]") {
+    auto child = [](weft::test::held_slice_clock& clock) -> weft::task<> {
+        clock.advance(2ms);
+        co_return;
+    };
+    auto parent = [](auto make, weft::test::held_slice_clock& clock, int& rounds,
+                     bool& stop) -> weft::task<> {
+        while (!stop) {
+            co_await weft::co_spawn(make, std::ref(clock));
+            ++rounds;
+        }
+    };
+    auto main = [](auto make_parent, auto make_child) -> weft::task<int> {
+        weft::test::held_slice_clock clock;
+        int rounds = 0;
+        bool stop = false;
+        co_await weft::yield();  // A slice begins.
+        auto other = weft::co_spawn(make_parent, make_child, std::ref(clock), std::ref(rounds),
+                                    std::ref(stop));
+        co_await weft::yield();
+        const int seen = rounds;
+        stop = true;
+        co_await std::move(other);
+        co_return seen;
+    };
+    // The parent's third return would come at 6 ms.
+    CHECK(weft::run(main(parent, child), {.processors = 1}) == 2);
 }
 
 TEST_CASE("S33 two pairs that play ping-pong share a processor evenly", "[conformance]") {
