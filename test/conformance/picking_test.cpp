@@ -3,13 +3,17 @@
 #include "support/scheduler.hpp"
 #include "support/signal_cell.hpp"
 
+#include "lib/sched/victim_order.hpp"
+
 #include <weft/weft.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -257,6 +261,78 @@ TEST_CASE("S27 a thief takes half of the ring, rounded up, and runs the last of 
         CHECK(result.victim_ring == static_cast<std::size_t>(count - half));
         CHECK(result.next_stayed);
     }
+}
+
+TEST_CASE("S27 the order of victims is random, and visits each processor once", "[conformance]") {
+    weft::detail::random_source random(27);
+    for (std::uint32_t count = 1; count <= 12; ++count) {
+        std::uint32_t widths = 0;
+        for (std::uint32_t step = 1; step <= count; ++step) widths += std::gcd(step, count) == 1;
+        const std::uint32_t orders = count * widths;
+        constexpr std::uint32_t draws_of_each = 200;
+        std::map<std::vector<std::uint32_t>, std::uint32_t> seen;
+        bool repeats = false;
+        for (std::uint32_t i = 0; i < orders * draws_of_each; ++i) {
+            std::vector<std::uint32_t> order;
+            weft::detail::victim_order victims(random, count);
+            while (!victims.over()) order.push_back(victims.next());
+            const std::set<std::uint32_t> different(order.begin(), order.end());
+            repeats |= order.size() != count || different.size() != count ||
+                       *different.rbegin() != count - 1;
+            ++seen[order];
+        }
+        INFO(count << " processors");
+        CHECK_FALSE(repeats);
+        CHECK(seen.size() == orders);
+        // Equally often: six standard deviations of the number of draws.
+        for (const auto& [order, times] : seen) {
+            CHECK(times > draws_of_each - 85);
+            CHECK(times < draws_of_each + 85);
+        }
+    }
+}
+
+TEST_CASE("S27 a thief does not always begin with the same victim", "[conformance]") {
+    // Three workers are held by tasks with a child in the ring of each; the fourth one steals.
+    constexpr unsigned processors = 4;
+    struct round {
+        std::atomic<unsigned> keepers{0};
+        std::atomic<int> thief{-1}, victim{-1};
+    };
+    auto child = [](round& of, int from) -> weft::task<> {
+        int none = -1;
+        if (of.victim.compare_exchange_strong(none, from)) {
+            of.thief = static_cast<int>(this_worker().index());
+        }
+        co_return;
+    };
+    auto keeper = [](round& of, auto make_child) -> weft::task<> {
+        ++of.keepers;
+        spin_until([&] { return of.keepers == processors - 1; });
+        const int here = static_cast<int>(this_worker().index());
+        auto in_ring = weft::co_spawn(make_child, std::ref(of), here);
+        auto in_next = weft::co_spawn(make_child, std::ref(of), here);
+        spin_until([&] { return of.thief != -1; });
+        co_await std::move(in_ring);
+        co_await std::move(in_next);
+    };
+    auto main = [](auto make_keeper, auto make_child) -> weft::task<bool> {
+        std::map<int, std::set<int>> first_victims;
+        for (int i = 0; i < 400; ++i) {
+            round of;
+            std::vector<weft::join_handle<void>> keepers;
+            for (unsigned k = 1; k < processors; ++k) {
+                keepers.push_back(weft::co_spawn(make_keeper, std::ref(of), make_child));
+            }
+            spin_until([&] { return of.keepers == processors - 1; });
+            for (auto& each : keepers) co_await std::move(each);
+            auto& victims = first_victims[of.thief];
+            victims.insert(of.victim);
+            if (victims.size() == processors - 1) co_return true;
+        }
+        co_return false;
+    };
+    CHECK(weft::run(main(keeper, child), {.processors = processors}));
 }
 
 TEST_CASE("S28 runnext is stolen in the last pass, and not before 3 us have passed",

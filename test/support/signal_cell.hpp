@@ -22,6 +22,8 @@ public:
     /// Any thread. Wakes the task that waits, or keeps the signal. True: it took an operation off
     /// the cell, so it was the completer of exactly one wait.
     bool signal() noexcept;
+    /// The same, but the task that waits is appended to `readied` for the caller to ready.
+    bool signal_into(detail::branch_list& readied) noexcept;
 
     /// Parks until signal(); throws when the scope is stopped. One task at a time.
     auto wait() noexcept;
@@ -64,9 +66,9 @@ public:
     }
 
     /// The signaller, which has taken the operation off the cell.
-    void finish() noexcept {
+    void finish(detail::branch_list& readied) noexcept {
         detail::branch* waiting = waiter();
-        if (waiting->word.complete()) make_ready(waiting);
+        if (waiting->word.complete()) readied.push_back(waiting);
     }
 
 protected:
@@ -79,6 +81,13 @@ private:
 };
 
 inline bool signal_cell::signal() noexcept {
+    detail::branch_list readied;
+    const bool taken = signal_into(readied);
+    make_ready(readied);
+    return taken;
+}
+
+inline bool signal_cell::signal_into(detail::branch_list& readied) noexcept {
     std::uintptr_t value = word_.load(std::memory_order_relaxed);
     while (value != signalled) {
         const std::uintptr_t next = value == empty ? signalled : empty;
@@ -87,7 +96,7 @@ inline bool signal_cell::signal() noexcept {
             continue;
         }
         if (value == empty) return false;
-        reinterpret_cast<cell_operation*>(value)->finish();
+        reinterpret_cast<cell_operation*>(value)->finish(readied);
         return true;
     }
     return false;
