@@ -7,37 +7,28 @@
 // it is `model_layer` below, and every operation on one of its atomics becomes a decision of the
 // explorer: which thread goes next, and which of the values that the memory model permits a load
 // returns. `explore` runs the same body again and again until every combination of decisions has
-// been seen (within the bounds of `explore_options`), or a number of times with random decisions.
+// been seen (within the bounds of `explore_options`), `explore_random` a number of times with
+// random decisions.
 //
-// Threads are fibers on one kernel thread, so that an execution is deterministic: the decisions
-// taken are written on a tape, and the same tape gives the same execution. The exhaustive search is
-// a depth-first walk: replay the tape with its last entry advanced; drop entries that have no
-// alternative left. A switch away from a thread that could have gone on is a preemption; at most
-// `preemptions` of them are taken in one execution. Switches at a blocking point are free.
+// Three ideas make it up, each with an essay of its own, and a fourth one makes it faster:
+//     search.hpp      decisions are written on a tape; the search walks over all tapes, depth first
+//     fibers.hpp      threads are fibers on one kernel thread, so that an execution is deterministic
+//     memory.hpp      modification orders, views and vector clocks say what a load may return, and
+//                     find data races and touches after free
+//     reduction.hpp   executions that differ in the order of independent steps are explored once
 //
-// The memory model:
-//  - Each location keeps its modification order: the values written to it, oldest first.
-//  - Each thread has a view: for each location the oldest entry that it may still read. A load
-//    returns that one or any newer one. Reading or writing moves the view (coherence).
-//  - A release store carries the view of its thread, an acquire load that reads it joins it. A
-//    read-modify-write reads the newest entry and hands on what that entry carried (release
-//    sequences); a plain relaxed store carries nothing.
-//  - A seq_cst load reads no entry older than the newest one that any seq_cst access of the *same
-//    location* has written or read before. Other locations are not ordered by it, and a seq_cst
-//    access that meets a weaker one on the other side orders nothing: this is what C++20 promises,
-//    less than what x86 gives, so both steps of a store-load handshake must be seq_cst on the words
-//    themselves, on both sides.
-//  - Vector clocks: plain data lives in `model_layer::var`; two accesses of it that are not ordered
-//    by happens-before, one of them a write, are a violation (data race). Using an atomic whose
-//    construction does not happen before, or destroying one while an access of another thread is
-//    not ordered before that, is a violation as well: that is how a touch after free is found.
+// A switch away from a thread that could have gone on is a preemption; at most `preemptions` of
+// them are taken in one execution. Switches at a blocking point are free.
 //
-// Ends of the search: a thread may read the same stale value at most three times in a row, and what
-// it reads after `pause()` is the newest value of what it has read before. `pause()` blocks the
-// thread until another thread has written one of the locations that it read since its last pause.
-// If nobody can go on but spinning threads, these go on as if their pause had ended by itself, a
-// bounded number of times. An execution in which nobody can go on, and somebody is not allowed to
-// sleep for ever, is a violation (deadlock: this is how a lost wake-up shows).
+// What a model may rely on:
+//  - A seq_cst access orders accesses of the *same location* only, and one that meets a weaker one
+//    on the other side orders nothing: this is what C++20 promises, less than what x86 gives, so
+//    both steps of a store-load handshake must be seq_cst on the words themselves, on both sides.
+//  - A thread may read the same stale value at most three times in a row, and what it reads after
+//    `pause()` is the newest value of what it has read before. `pause()` blocks the thread until
+//    another thread has written one of the locations that it read since its last pause.
+//  - An execution in which nobody can go on, and somebody is not allowed to sleep for ever, is a
+//    violation (deadlock: this is how a lost wake-up shows).
 //
 // Known limits. A load is never moved behind a later store of its own thread (load buffering is
 // not seen), and stores enter the modification order in the order of execution (the "2+2W" result
@@ -74,12 +65,20 @@ struct explore_options {
     std::uint64_t execution_limit = 20'000'000;
     /// Operations in one execution, after which it is reported as never ending.
     unsigned step_limit = 20'000;
+    /// Leaves out executions that are equivalent to others: see reduction.hpp for what the model
+    /// has to do for it.
+    bool reduce = false;
+    /// The last so many threads are alike: their numbers could be exchanged everywhere without any
+    /// difference. The exhaustive search then starts them in order.
+    unsigned alike = 0;
     /// Prints what is found.
     bool verbose = true;
 };
 
 struct explore_result {
     std::uint64_t executions = 0;
+    /// Executions that were left because an equivalent one is explored; not among the others.
+    std::uint64_t cut_short = 0;
     std::uint64_t steps = 0;
     /// Every execution within the bounds was seen.
     bool exhausted = false;
@@ -160,6 +159,9 @@ void rmw_fail(unsigned location, std::memory_order order, const std::source_loca
 bool fails_spuriously();
 void plain_read(access_history& history, const char* what);
 void plain_write(access_history& history, const char* what);
+unsigned create_shared();
+void shared_read(unsigned id);
+void shared_write(unsigned id);
 void pause();
 void block(bool (*ready)(void*), void* context, const char* why);
 void futex_wait(unsigned location, std::uint64_t expected, bool timed);
@@ -392,6 +394,32 @@ public:
 private:
     T value_{};
     mutable detail::access_history history_;
+};
+
+/// A plain variable of the model's own bookkeeping, shared by its threads: no operation of the
+/// program, always up to date, and seen by the reduction (reduction.hpp).
+template <class T>
+class shared {
+public:
+    shared(T value = {}) : value_(std::move(value)), id_(detail::create_shared()) {}
+    shared(const shared&) = delete;
+    shared& operator=(const shared& other) { return *this = other.get(); }
+    shared& operator=(T value) {
+        detail::shared_write(id_);
+        value_ = std::move(value);
+        return *this;
+    }
+    operator T() const { return get(); }
+    T get() const {
+        detail::shared_read(id_);
+        return value_;
+    }
+    shared& operator++() { return *this = get() + 1; }
+    shared& operator--() { return *this = get() - 1; }
+
+private:
+    T value_;
+    unsigned id_;
 };
 
 /// The layer of the models: satisfies what `weft::detail::std_layer` offers.

@@ -42,7 +42,7 @@ struct worker {
     // The heap of this worker: one timer, the earliest.
     layer::atomic<std::int64_t> earliest{no_deadline};
     // Its owner has told of it: bookkeeping of the model.
-    std::int64_t told = no_deadline;
+    model::shared<std::int64_t> told{no_deadline};
     bool searching = false;
     // Its next branch readies another one.
     bool brings_work = false;
@@ -63,8 +63,8 @@ struct world {
     worker workers[4];
     // Branches in the global queue: published with seq_cst.
     layer::atomic<int> work{0};
-    int timers_left = 0;
-    std::uint32_t hogs = 0;
+    model::shared<int> timers_left{0};
+    model::shared<std::uint32_t> hogs{0};
 
     explicit world(std::uint32_t count) : processors(count), idle(count) {
         for (std::uint32_t i = 0; i < 4; ++i) {
@@ -294,13 +294,13 @@ void woken_for_the_role_finds_work() {
 }
 
 const model::scenario scenarios[] = {
-    {"a new minimum", new_minimum},
-    {"one of two watches", one_of_two_watches, {.stale_reads = 1}},
-    {"the role falls vacant", role_falls_vacant, {.stale_reads = 0}},
-    {"work and a timer", work_and_timer, {.stale_reads = 0}},
+    {"a new minimum", new_minimum, {.reduce = true}},
+    {"one of two watches", one_of_two_watches, {.stale_reads = 1, .reduce = true, .alike = 2}},
+    {"the role falls vacant", role_falls_vacant, {.stale_reads = 0, .reduce = true}},
+    {"work and a timer", work_and_timer, {.stale_reads = 0, .reduce = true, .alike = 2}},
     {"woken for the role",
      woken_for_the_role_finds_work,
-     {.preemptions = 1, .stale_reads = 0},
+     {.stale_reads = 0, .reduce = true, .alike = 2},
      100'000},
 };
 
