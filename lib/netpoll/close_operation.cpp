@@ -18,7 +18,7 @@ bool close_operation::start(branch& waiter) noexcept {
     ready_each(readied);
     if (waits) return park(waiter, *this);
     // Nobody can join a life that is just being ended; that takes one close(2) on another thread.
-    while (may_wait && !ended()) layer::yield_thread();
+    while (may_wait && !ended() && !descriptor.inherited()) layer::yield_thread();
     return true;
 }
 

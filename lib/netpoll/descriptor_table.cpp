@@ -36,6 +36,15 @@ std::uint32_t descriptor_table::free_count() noexcept {
     return count;
 }
 
+void descriptor_table::lock() noexcept {
+    growth_.lock();
+    lock_.lock();
+}
+void descriptor_table::unlock() noexcept {
+    lock_.unlock();
+    growth_.unlock();
+}
+
 bool descriptor_table::grow() noexcept {
     const std::lock_guard guard(growth_);
     if (free_count() > 0) return true;  // Somebody was faster.

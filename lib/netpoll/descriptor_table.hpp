@@ -46,6 +46,10 @@ public:
 
     /// How many slots there are; those below the number can be looked at.
     std::uint32_t size() const noexcept { return size_.load(std::memory_order_acquire); }
+    /// Both locks, held over a fork.
+    void lock() noexcept;
+    void unlock() noexcept;
+
     /// For tests: how many of them are free.
     std::uint32_t free_count() noexcept;
 

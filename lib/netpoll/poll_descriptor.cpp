@@ -37,6 +37,7 @@ descriptor_name open_descriptor(int fd, bool shuts_down) noexcept {
 
 std::uint32_t poll_descriptor::open(int fd, bool shuts_down) noexcept {
     fd_ = fd;
+    epoch_.store(current_fork_epoch(), std::memory_order_relaxed);
     shuts_down_.store(shuts_down, std::memory_order_relaxed);
     return word_.open();
 }
@@ -52,6 +53,7 @@ enter_outcome poll_descriptor::enter_or_queue(io_operation& entering) noexcept {
     const direction which = entering.which_;
     enter_outcome outcome = word_.enter(generation, which);
     if (outcome == enter_outcome::busy) {
+        check_not_inherited();
         const std::lock_guard guard(lock_);
         outcome = word_.queue(generation, which);
         if (outcome == enter_outcome::busy) {
@@ -115,6 +117,7 @@ void poll_descriptor::drop_reference(branch_list& readied) noexcept {
 
 poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& waiter,
                                                     std::error_code& error) noexcept {
+    check_not_inherited();
     side& on = side_of(which);
     poller& io = waiter.current->io();
     const wait_decision decision = on.wait(&waiter, io.home());
@@ -194,6 +197,11 @@ unsigned poll_descriptor::end_polls_at(std::uint16_t home, branch_list& readied)
 
 void poll_descriptor::close(std::uint32_t generation, close_operation::purpose why,
                             branch_list& readied) noexcept {
+    if (inherited()) {
+        if (why == close_operation::purpose::give_back) check_not_inherited();
+        close_inherited(generation);
+        return;
+    }
     if (!word_.begin_close(generation)) return;
     gives_back_ = why == close_operation::purpose::give_back;
     std::array<close_decision<branch>, 2> polls;
@@ -216,6 +224,19 @@ void poll_descriptor::close(std::uint32_t generation, close_operation::purpose w
     drop_reference(readied);
 }
 
+/// The reference of this closer stays, so that the life never ends here.
+void poll_descriptor::close_inherited(std::uint32_t generation) noexcept {
+    if (word_.begin_close(generation)) sys().close(fd_);
+}
+
+void poll_descriptor::check_not_inherited() const noexcept {
+    if (!inherited()) [[likely]] { return; }
+    fatal(
+        "a socket that was opened before the process was forked is used in the child, while it "
+        "belongs to a runtime of the parent; open it in the child, or fork before a runtime is "
+        "made");
+}
+
 void poll_descriptor::evict_queued(direction which, branch_list& readied) noexcept {
     for (;;) {
         io_operation* evicted = nullptr;
@@ -231,7 +252,7 @@ void poll_descriptor::evict_queued(direction which, branch_list& readied) noexce
 
 bool poll_descriptor::add_close_waiter(std::uint32_t generation,
                                        close_operation& waiting) noexcept {
-    if (!word_.add_reference(generation)) return false;
+    if (inherited() || !word_.add_reference(generation)) return false;
     const std::lock_guard guard(lock_);
     waiting.linked_ = true;
     waiting.next_ = close_waiters_;

@@ -8,10 +8,17 @@
 //     poll_side (x2)       who waits; in whose ring the poll is armed           poll_side.hpp
 //
 // Who may touch what:
-//   * fd_ and shuts_down_: written by whoever opens the life (or holds the turn), read by whoever
-//     holds a reference.
+//   * fd_, epoch_ and shuts_down_: written by whoever opens the life (or holds the turn), read by
+//     whoever holds a reference.
 //   * the queues and the waiters of the close: under lock_.
 //   * the sides: as they say.
+//
+// A copy in a forked child. The rings, the epoll set and the connection are the parent's, and lock_
+// may be held by a thread that does not exist here. So a descriptor of an earlier epoch
+// (fork_epoch.hpp) is good for calls that do not wait, and its close does nothing but close(2) of
+// this process's own number: no shutdown, no request to a home, no waiter, no lock; its slot is not
+// used again. Whatever would have to wait, queue or give the file away ends the process with a
+// message.
 //
 // Closing, in this order, and why:
 //   1. closing in the descriptor word: no operation enters, and each one that is inside holds a
@@ -38,6 +45,7 @@
 #include <weft/detail/netpoll/poll_record.hpp>
 #include <weft/detail/netpoll/poll_side.hpp>
 
+#include "lib/base/fork_epoch.hpp"
 #include "lib/netpoll/poll_home.hpp"
 
 #include <array>
@@ -82,6 +90,10 @@ public:
     // For handles.
 
     bool is_open(std::uint32_t generation) const noexcept { return word_.is_open(generation); }
+    /// Is it a copy, in a forked child, of what a runtime of the parent uses?
+    bool inherited() const noexcept {
+        return epoch_.load(std::memory_order_relaxed) != current_fork_epoch();
+    }
     /// A reference for a system call that needs no turn. False: it is closed.
     bool add_use(std::uint32_t generation) noexcept { return word_.add_use(generation); }
     /// Begins to close this life; begun already, or ended: does nothing.
@@ -137,11 +149,16 @@ private:
     int arm(side& on, const poll_name& poll, poller& io) noexcept;
     void evict_queued(direction which, branch_list& readied) noexcept;
     void end_life(branch_list& readied) noexcept;
+    void close_inherited(std::uint32_t generation) noexcept;
+    void check_not_inherited() const noexcept;
     static void complete(branch* taken, branch_list& readied) noexcept;
 
     descriptor_word<layer> word_;
     int fd_ = -1;
     std::uint32_t slot_ = 0;
+    /// In which this life began. Relaxed: whoever asks with a name of an earlier life is told by
+    /// its generation afterwards.
+    layer::atomic<std::uint32_t> epoch_{0};
     layer::atomic<bool> shuts_down_{false};  ///< Relaxed: a wish, not a guard.
     bool gives_back_ = false;  ///< Written by the closer, read at the end of the life.
     spin_lock<layer> lock_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "lib/netpoll/poll_home.hpp"
 
+#include "lib/netpoll/fork_locks.hpp"
+
 #include <weft/detail/base/assert.hpp>
 
 #include <array>
@@ -25,6 +27,7 @@ constinit std::size_t next_index = 0;
 
 /// Takes turns, so that an index is not used again at once.
 std::uint16_t add_home(poll_home* added) {
+    hold_locks_over_forks();
     const std::lock_guard guard(homes_lock);
     for (std::size_t tried = 0; tried < home_count; ++tried) {
         const std::size_t index = next_index++ % home_count;
@@ -46,6 +49,13 @@ poll_home::poll_home() : index_(add_home(this)) {}
 poll_home::~poll_home() {
     const std::lock_guard guard(homes_lock);
     homes[index_].store(nullptr, std::memory_order_relaxed);
+}
+
+void poll_home::lock_table() noexcept {
+    homes_lock.lock();
+}
+void poll_home::unlock_table() noexcept {
+    homes_lock.unlock();
 }
 
 bool poll_home::request_cancel(const poll_name& poll, poll_record& record, cancel_reason why,

@@ -35,6 +35,10 @@ public:
 
     std::uint16_t home_index() const noexcept { return index_; }
 
+    /// The lock of the table that the indices name; held over a fork.
+    static void lock_table() noexcept;
+    static void unlock_table() noexcept;
+
 protected:
     /// Throws std::system_error when the process has too many homes.
     poll_home();

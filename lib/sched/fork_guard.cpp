@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "lib/sched/fork_guard.hpp"
 
+#include "lib/base/fork_epoch.hpp"
 #include "lib/sched/runtime_core.hpp"
 
 #include <weft/detail/base/assert.hpp>
@@ -15,29 +16,29 @@ namespace weft::detail {
 
 namespace {
 
-std::mutex& registry_mutex() {
-    static std::mutex instance;
-    return instance;
-}
+constinit std::mutex registry_lock;
+
+/// Never destroyed, since a runtime may end later than any static object.
 std::vector<runtime_core*>& registry() {
-    static std::vector<runtime_core*> instance;
-    return instance;
+    static auto* const instance = new std::vector<runtime_core*>;
+    return *instance;
 }
 
 // The locks are held over the fork, so that the child finds what they guard whole and can go on to
 // the place where it is told.
 void before_fork() {
-    registry_mutex().lock();
+    registry_lock.lock();
     lock_shared_frames();
 }
 void after_fork_in_parent() {
     unlock_shared_frames();
-    registry_mutex().unlock();
+    registry_lock.unlock();
 }
 void after_fork_in_child() {
+    if (!registry().empty()) { begin_fork_epoch(); }
     for (runtime_core* each : registry()) { each->mark_forked(); }
     unlock_shared_frames();
-    registry_mutex().unlock();
+    registry_lock.unlock();
 }
 
 }  // namespace
@@ -46,12 +47,12 @@ void register_for_fork(runtime_core& runtime) {
     static const int registered =
         ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     static_cast<void>(registered);  // Only memory can be missing; then a child is not told.
-    const std::lock_guard held(registry_mutex());
+    const std::lock_guard held(registry_lock);
     registry().push_back(&runtime);
 }
 
 void unregister_for_fork(runtime_core& runtime) noexcept {
-    const std::lock_guard held(registry_mutex());
+    const std::lock_guard held(registry_lock);
     std::erase(registry(), &runtime);
 }
 

@@ -15,8 +15,8 @@
 #include <thread>
 
 // A fork without exec: the child has none of the workers. Each use of the runtime there ends with a
-// message instead of a hang, and the parent goes on. (What the child does with descriptors of the
-// netpoller is tested with it.)
+// message instead of a hang, and the parent goes on. What becomes of descriptors is in
+// test/regress/fork_descriptor_test.cpp.
 
 using namespace std::chrono_literals;
 

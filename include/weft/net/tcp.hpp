@@ -16,6 +16,9 @@
 //     by the next operation. Data that was moved before the stop is returned, not thrown away.
 //   * When another task closes or destroys the object, it throws weft::errc::closed. An operation
 //     that has begun does not use the object any more.
+//   * In the child of a fork that a runtime was alive in, an object of the parent only gives its
+//     copy of the file descriptor back when it goes; the connection stays the parent's. To wait for
+//     it ends the process with a message.
 //   * One task may read while another one writes. Several tasks may do the same at a time; they get
 //     their turn in the order in which they came, each for its whole operation.
 //
