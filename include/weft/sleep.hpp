@@ -6,7 +6,7 @@
 #include <weft/detail/time/timer_heap.hpp>
 
 #include <chrono>
-#include <exception>
+#include <new>
 
 namespace weft {
 
@@ -25,7 +25,7 @@ public:
 protected:
     ~sleep_operation() = default;
 
-    std::exception_ptr failure_;  ///< bad_alloc, if the heap could not grow.
+    bool no_memory_ = false;  ///< The heap could not grow.
 
 private:
     monotonic_time until_;
@@ -36,9 +36,7 @@ public:
     using awaiter<sleep_operation>::awaiter;
     void await_resume() {
         throw_unless_completed();
-        if (failure_ != nullptr) [[unlikely]] {
-            std::rethrow_exception(failure_);
-        }
+        if (no_memory_) [[unlikely]] { throw std::bad_alloc(); }
     }
 };
 

@@ -428,7 +428,7 @@ void runtime_core::release_from_outside(task_control* released) noexcept {
     {
         const std::lock_guard held(mutex_);
         released->in_use = false;
-        released->next_free = nullptr;
+        released->set_next_free(nullptr);
         slabs.release({released, 1});
         if (!disposed_ || --handles_left_ != 0) {
             return;

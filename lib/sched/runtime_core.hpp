@@ -86,7 +86,7 @@ public:
     global_queue global;
     idle_protocol<layer, worker_thread> idle;
     sentinel_role<layer> sentinel;
-    task_slabs slabs;
+    task_slabs slabs{*this};
     /// Tasks spawned from outside.
     std::atomic<std::uint64_t> spawned_outside{0};
     /// Threads that are no workers of this runtime pass through it before they touch a task.

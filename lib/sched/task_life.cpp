@@ -17,7 +17,7 @@ namespace weft::detail {
 namespace {
 
 void release(task_control* released) noexcept {
-    runtime_core& runtime = *released->runtime;
+    runtime_core& runtime = released->runtime();
     delete std::exchange(released->extras, nullptr);
     if (released->main_branch.word.stop_requested()) {
         released->root_scope.take_stop_back(released->main_branch);
@@ -46,8 +46,7 @@ std::uint64_t id_for(runtime_core& runtime, worker_thread* here) noexcept {
     return here != nullptr ? here->take_id() : runtime.next_id_block();
 }
 
-void set_up(task_control& control, runtime_core& runtime, const spawn_request& request) {
-    control.runtime = &runtime;
+void set_up(task_control& control, const spawn_request& request) {
     control.spawn_site = request.where;
     control.main_branch.innermost = &control.root_scope;
     control.main_branch.owner = &control;
@@ -78,7 +77,7 @@ task_control* prepare_spawn(const spawn_request& request) {
     }
     task_control* control = acquire(runtime, here);
     try {
-        set_up(*control, runtime, request);
+        set_up(*control, request);
         if (request.stop_token.stop_possible()) {
             // A token that has been stopped already calls back at once, before the task starts.
             control->extras->stop_callback.emplace(request.stop_token,
@@ -93,7 +92,7 @@ task_control* prepare_spawn(const spawn_request& request) {
 }
 
 void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
-    runtime_core& runtime = *control.runtime;
+    runtime_core& runtime = control.runtime();
     worker_thread* here = current_worker_of(runtime);
     // Held until the task is queued: it is destroyed with the others, or not launched at all.
     const gate_pass pass(runtime.gate, here == nullptr);
@@ -123,7 +122,7 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
 }
 
 void request_stop(task_control& control) noexcept {
-    runtime_core& runtime = *control.runtime;
+    runtime_core& runtime = control.runtime();
     const gate_pass pass(runtime.gate, current_worker_of(runtime) == nullptr);
     // In the last phases the operation that a branch waits for may have been destroyed already.
     if (!pass || runtime.phase() >= runtime_phase::destroying) {
@@ -157,7 +156,7 @@ void report_if_failed(task_control& ended) noexcept {
     if (frame == nullptr) { return; }
     std::exception_ptr exception = as_base(frame).promise().exception_;
     if (exception == nullptr) { return; }
-    if (ended.main_branch.word.stop_requested() || !ended.runtime->spawning_allowed()) {
+    if (ended.main_branch.word.stop_requested() || !ended.runtime().spawning_allowed()) {
         // It was asked to stop and did so, or it met the end of the runtime first.
         try {
             std::rethrow_exception(exception);
@@ -165,7 +164,7 @@ void report_if_failed(task_control& ended) noexcept {
             if (error.code() == std::errc::operation_canceled) { return; }
         } catch (...) {}
     }
-    ended.runtime->report_failure(
+    ended.runtime().report_failure(
         {.task_id = ended.id,
          .task_name = ended.extras != nullptr ? std::string_view(ended.extras->name) : "",
          .spawn_site = ended.spawn_site,
@@ -193,7 +192,7 @@ void tell_waiter(const join_word<layer, branch>::finish_result& found) noexcept 
 // of the runtime, where frames are destroyed in any order: the waiter's operation is taken off
 // then, so that its own end finds nothing to undo.
 void abandon_awaited(task_control& awaited) noexcept {
-    runtime_core& runtime = *awaited.runtime;
+    runtime_core& runtime = awaited.runtime();
     if (runtime.phase() < runtime_phase::destroying) {
         fatal(
             "a join_handle was destroyed, detached or assigned to while it is awaited; keep it "
@@ -217,7 +216,7 @@ void worker_thread::finish_task() noexcept {
     ended->main_branch.status = branch_status::ended;
     if (ended->extras != nullptr) { ended->extras->stop_callback.reset(); }
     ended->alive.store(false, std::memory_order_relaxed);
-    runtime_core& runtime = *ended->runtime;
+    runtime_core& runtime = ended->runtime();
     const bool is_main = runtime.is_main(*ended);
     // Counted before anybody can learn of the end, so that who has joined a task finds it counted.
     runtime.task_ended(*this, is_main);
@@ -226,7 +225,7 @@ void worker_thread::finish_task() noexcept {
         report_if_failed(*ended);
         dispose_ended(ended);
     } else if (found.waiter != nullptr && !found.foreign &&
-               found.waiter->owner->runtime == &runtime) {
+               &found.waiter->owner->runtime() == &runtime) {
         // The control block belongs to the handle now.
         if (found.waiter->word.complete()) { ready_last(found.waiter); }
     } else {
@@ -256,8 +255,8 @@ void abandon(task_control* control) noexcept {
 
 void abandon_silently(task_control* control) noexcept {
 #ifndef NDEBUG
-    if (!control->join.finished() && control->runtime->spawning_allowed()) {
-        control->runtime->log(fmt::format(
+    if (!control->join.finished() && control->runtime().spawning_allowed()) {
+        control->runtime().log(fmt::format(
             "weft: debug: the handle of task {} ({}), spawned at {}:{}, was dropped while the task "
             "runs; await it, or call detach() to let it run on purpose",
             control->id, control->extras != nullptr ? control->extras->name : "unnamed",
@@ -279,7 +278,7 @@ void wait_blocking(task_control* control, bool refused) {
             "weft: join_handle::get was called on a worker, where it would stop "
             "every other task of that worker; use co_await");
     }
-    control->runtime->check_not_forked();
+    control->runtime().check_not_forked();
     blocked_thread self;
     if (!control->join.publish(reinterpret_cast<branch*>(&self), true)) {
         check_finished(*control);

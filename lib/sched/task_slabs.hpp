@@ -5,11 +5,9 @@
 #include <weft/detail/sched/task_control.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace weft::detail {
@@ -19,15 +17,17 @@ namespace weft::detail {
 /// task, so that spawning and ending pay nothing for being observable.
 class task_slabs {
 public:
+    explicit task_slabs(runtime_core& owner) noexcept : owner_(owner) {}
+
     ~task_slabs() {
         for (auto& slab : slabs_) {
-            for (auto& slot : *slab) {
+            for (auto& slot : slab->slots()) {
                 delete slot.extras;
             }
         }
     }
 
-    /// A chain of slots, linked through next_free.
+    /// A chain of slots, linked through next_free().
     struct batch {
         task_control* first = nullptr;
         std::uint32_t count = 0;
@@ -39,25 +39,32 @@ public:
         if (batch found = take_free(wanted); found.count != 0) {
             return found;
         }
-        auto added = std::make_unique<slab>();
+        auto added = std::make_unique<task_slab>(owner_);
         const std::lock_guard growing(growth_);
         slabs_.push_back(std::move(added));
         batch fresh;
-        for (auto& slot : *slabs_.back()) {
-            slot.next_free = fresh.first;
+        for (auto& slot : slabs_.back()->slots()) {
+            slot.set_next_free(fresh.first);
             fresh.first = &slot;
             ++fresh.count;
         }
         if (fresh.count > wanted) {
-            task_control* last = fresh.first;
-            for (std::uint32_t i = 1; i < wanted; ++i) {
-                last = last->next_free;
-            }
-            batch rest{std::exchange(last->next_free, nullptr), fresh.count - wanted};
-            fresh.count = wanted;
+            const batch rest = cut(fresh, wanted);
             release(rest);
         }
         return fresh;
+    }
+
+    /// Shortens a chain to its first `kept` slots, at least one; returns the rest.
+    static batch cut(batch& shortened, std::uint32_t kept) noexcept {
+        task_control* last = shortened.first;
+        for (std::uint32_t i = 1; i < kept; ++i) {
+            last = last->next_free();
+        }
+        const batch rest{last->next_free(), shortened.count - kept};
+        last->set_next_free(nullptr);
+        shortened.count = kept;
+        return rest;
     }
 
     /// Any thread.
@@ -66,11 +73,11 @@ public:
             return;
         }
         task_control* last = released.first;
-        while (last->next_free != nullptr) {
-            last = last->next_free;
+        while (last->next_free() != nullptr) {
+            last = last->next_free();
         }
         const std::lock_guard held(lock_);
-        last->next_free = free_.first;
+        last->set_next_free(free_.first);
         free_.first = released.first;
         free_.count += released.count;
     }
@@ -80,7 +87,7 @@ public:
     void for_each_alive(Visit&& visit) {
         const std::lock_guard growing(growth_);
         for (auto& slab : slabs_) {
-            for (auto& slot : *slab) {
+            for (auto& slot : slab->slots()) {
                 // Acquire pairs with the release in launch(): the task is set up.
                 if (slot.alive.load(std::memory_order_acquire)) {
                     visit(slot);
@@ -94,34 +101,28 @@ public:
     void for_each_slot(Visit&& visit) {
         const std::lock_guard growing(growth_);
         for (auto& slab : slabs_) {
-            for (auto& slot : *slab) {
+            for (auto& slot : slab->slots()) {
                 visit(slot);
             }
         }
     }
 
 private:
-    using slab = std::array<task_control, 64>;
-
     batch take_free(std::uint32_t wanted) noexcept {
         const std::lock_guard held(lock_);
-        batch taken{free_.first, std::min(wanted, free_.count)};
-        if (taken.count == 0) {
+        if (free_.count == 0) {
             return {};
         }
-        task_control* last = taken.first;
-        for (std::uint32_t i = 1; i < taken.count; ++i) {
-            last = last->next_free;
-        }
-        free_.first = std::exchange(last->next_free, nullptr);
-        free_.count -= taken.count;
+        batch taken = free_;
+        free_ = cut(taken, std::min(wanted, taken.count));
         return taken;
     }
 
+    runtime_core& owner_;
     spin_lock<layer> lock_;
     batch free_;
     std::mutex growth_;
-    std::vector<std::unique_ptr<slab>> slabs_;
+    std::vector<std::unique_ptr<task_slab>> slabs_;
 };
 
 }  // namespace weft::detail

@@ -145,7 +145,7 @@ void operation::await_completer() noexcept {
     }
 }
 
-void stop_scope(basic_scope<layer, branch>& stopped, bool late, branch_list& readied) noexcept {
+void stop_scope(scope& stopped, bool late, branch_list& readied) noexcept {
     branch* parked = stopped.stop(late);
     while (parked != nullptr) {
         branch* cancelled = parked;
@@ -172,7 +172,7 @@ void make_ready(branch_list& readied) noexcept {
     if (readied.empty()) {
         return;
     }
-    runtime_core& home = *readied.front()->owner->runtime;
+    runtime_core& home = readied.front()->owner->runtime();
     if (home.phase() >= runtime_phase::destroying) {
         return;  // Everything is being destroyed.
     }
@@ -186,7 +186,7 @@ void make_ready(branch_list& readied) noexcept {
 // The other runtime stands still for us until the word is completed: a frame that is destroyed waits
 // for that (operation::unlink_if_parked). From then on only the gate keeps it.
 void complete_waiter(branch& waiter, branch_list& readied) noexcept {
-    runtime_core& home = *waiter.owner->runtime;
+    runtime_core& home = waiter.owner->runtime();
     if (current_worker_of(home) != nullptr) {
         if (waiter.word.complete()) {
             readied.push_back(&waiter);

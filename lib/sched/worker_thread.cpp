@@ -548,26 +548,20 @@ task_control* worker_thread::acquire_control() {
         free_controls_ = runtime_->slabs.acquire(32);
     }
     task_control* taken = free_controls_.first;
-    free_controls_.first = taken->next_free;
+    free_controls_.first = taken->next_free();
     --free_controls_.count;
     return taken;
 }
 
 void worker_thread::release_control(task_control* released) noexcept {
     constexpr std::uint32_t limit = 128;
-    released->next_free = free_controls_.first;
+    released->set_next_free(free_controls_.first);
     free_controls_.first = released;
     if (++free_controls_.count < limit) {
         return;
     }
-    task_control* last = released;
-    for (std::uint32_t i = 1; i < limit / 2; ++i) {
-        last = last->next_free;
-    }
-    task_slabs::batch half{std::exchange(free_controls_.first, last->next_free), limit / 2};
-    last->next_free = nullptr;
-    free_controls_.count -= limit / 2;
-    runtime_->slabs.release(half);
+    // The first half stays: it was used last, and is in this processor's cache.
+    runtime_->slabs.release(task_slabs::cut(free_controls_, limit / 2));
 }
 
 }  // namespace weft::detail

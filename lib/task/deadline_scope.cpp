@@ -20,7 +20,7 @@ branch& running_branch() noexcept {
 
 deadline_scope::deadline_scope(monotonic_time deadline) : running_(running_branch()) {
     worker& here = *running_.current;
-    basic_scope<layer, branch>& parent = *running_.innermost;
+    scope& parent = *running_.innermost;
     const bool late_already = deadline <= monotonic_now();
     // The scope is open before the timer is set, since the timer may fire at once. A failure of
     // add() closes it again.
@@ -38,7 +38,7 @@ deadline_scope::deadline_scope(monotonic_time deadline) : running_(running_branc
     try {
         here.timers().add(*this, deadline);
     } catch (...) {
-        running_.innermost = static_cast<scope*>(scope_.parent());
+        running_.innermost = scope_.parent();
         scope_.close(running_);
         throw;
     }
@@ -53,7 +53,7 @@ deadline_scope::~deadline_scope() {
             layer::yield_thread();
         }
     }
-    running_.innermost = static_cast<scope*>(scope_.parent());
+    running_.innermost = scope_.parent();
     scope_.close(running_);
 }
 

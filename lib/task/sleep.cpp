@@ -12,8 +12,8 @@ bool sleep_operation::start(branch& waiter) noexcept {
     worker& here = *waiter.current;
     try {
         here.timers().add(*this, until_);
-    } catch (...) {
-        failure_ = std::current_exception();
+    } catch (const std::bad_alloc&) {
+        no_memory_ = true;
         return true;
     }
     const bool finished = park(waiter, *this);

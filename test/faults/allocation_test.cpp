@@ -3,9 +3,12 @@
 
 #include <weft/weft.hpp>
 
+#include <malloc.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -24,6 +27,20 @@ namespace {
 std::atomic<std::int64_t> left{-1};
 std::atomic<bool> failed{false};
 
+/// Bytes that operator new was asked for and that are not freed, as the allocator rounds them.
+std::atomic<std::int64_t> live_bytes{0};
+
+void* count(void* memory) noexcept {
+    live_bytes.fetch_add(static_cast<std::int64_t>(::malloc_usable_size(memory)));
+    return memory;
+}
+
+void release(void* memory) noexcept {
+    if (memory == nullptr) return;
+    live_bytes.fetch_sub(static_cast<std::int64_t>(::malloc_usable_size(memory)));
+    std::free(memory);
+}
+
 bool fails_now() noexcept {
     if (left.load(std::memory_order_relaxed) < 0) return false;
     if (left.fetch_sub(1) != 0) return false;
@@ -33,7 +50,7 @@ bool fails_now() noexcept {
 
 void* allocate(std::size_t size) {
     if (fails_now()) throw std::bad_alloc();
-    if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+    if (void* memory = std::malloc(size == 0 ? 1 : size)) return count(memory);
     throw std::bad_alloc();
 }
 
@@ -46,34 +63,37 @@ void* operator new[](std::size_t size) {
     return allocate(size);
 }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-    return fails_now() ? nullptr : std::malloc(size == 0 ? 1 : size);
+    void* memory = fails_now() ? nullptr : std::malloc(size == 0 ? 1 : size);
+    return memory == nullptr ? nullptr : count(memory);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
     if (fails_now()) throw std::bad_alloc();
     const auto align = static_cast<std::size_t>(alignment);
-    if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) return memory;
+    if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) {
+        return count(memory);
+    }
     throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete[](void* memory) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void* memory, const std::nothrow_t&) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 
 namespace {
@@ -185,4 +205,37 @@ TEST_CASE("fault 5: a failed spawn leaves nothing registered", "[faults]") {
     CHECK(succeeded != 0);
     CHECK(runtime.statistics().tasks_spawned() == spawned + static_cast<unsigned>(succeeded));
     CHECK(runtime.statistics().tasks_alive() == 0);
+}
+
+// The control block, the frame and the entry in the timer heap; what the allocator adds to each
+// frame is in it, since that is what a user pays.
+TEST_CASE("a task that sleeps costs a few hundred bytes", "[task]") {
+    constexpr int tasks = 20'000;
+    const auto bytes = weft::run(
+        [](int wanted) -> weft::task<std::int64_t> {
+            std::vector<weft::join_handle<void>> handles;
+            handles.reserve(static_cast<std::size_t>(wanted));
+            const auto sleeper = []() -> weft::task<> { co_await weft::sleep_for(1h); };
+            const std::int64_t before = live_bytes;
+            for (int i = 0; i < wanted; ++i) handles.push_back(weft::co_spawn(sleeper()));
+            while (weft::this_runtime::statistics().processors[0].tasks_run <
+                   static_cast<std::uint64_t>(wanted)) {
+                co_await weft::yield();
+            }
+            const std::int64_t after = live_bytes;
+            for (auto& each : handles) each.request_stop();
+            for (auto& each : handles) {
+                const auto stopped = co_await weft::as_result(std::move(each));
+                static_cast<void>(stopped);
+            }
+            co_return (after - before) / wanted;
+        }(tasks),
+        quiet(1));
+    std::printf("a sleeping task costs %lld bytes\n", static_cast<long long>(bytes));
+    CHECK(bytes > 100);
+#if defined(NDEBUG) && defined(__clang__)
+    CHECK(bytes <= 260);
+#else
+    CHECK(bytes <= 400);
+#endif
 }

@@ -18,6 +18,7 @@ namespace {
 
 struct branch;
 using scope = weft::detail::basic_scope<layer, branch>;
+using nested_scope = weft::detail::basic_nested_scope<layer, branch>;
 
 // What the branch waits for: it is given away once.
 struct object {
@@ -42,7 +43,7 @@ struct branch {
 struct world {
     branch task;
     scope* root = model::make<scope>(&task);
-    scope* inner = nullptr;
+    nested_scope* inner = nullptr;
     object first, second;
     // The inner scope's timer, as in deadline_scope.
     layer::atomic<bool> timer_set{false};
@@ -100,7 +101,7 @@ void complete(object& on) {
 }
 
 void open_inner() {
-    all->inner = model::make<scope>();
+    all->inner = model::make<nested_scope>();
     all->inner->open(*all->root, all->task);
     all->task.innermost = all->inner;
 }
@@ -228,12 +229,12 @@ void deadline_alone() {
 void two_deep() {
     world here;
     all = &here;
-    scope* outer = model::make<scope>();
+    nested_scope* outer = model::make<nested_scope>();
     model::run_threads(model::named_thread{"branch",
                                            [&] {
                                                branch& self = all->task;
                                                outer->open(*all->root, self);
-                                               all->inner = model::make<scope>();
+                                               all->inner = model::make<nested_scope>();
                                                all->inner->open(*outer, self);
                                                const bool seen = self.word.stop_requested();
                                                all->inner->close(self);
@@ -250,15 +251,15 @@ void two_deep() {
 
 // ---- two scopes deep, and the branch parks in the inner one.
 
-scope* middle;
+nested_scope* middle;
 
 void park_two_deep() {
     const int step = all->task.step;
     all->task.step = step + 1;
     if (step == 0) {
-        middle = model::make<scope>();
+        middle = model::make<nested_scope>();
         middle->open(*all->root, all->task);
-        all->inner = model::make<scope>();
+        all->inner = model::make<nested_scope>();
         all->inner->open(*middle, all->task);
         return park_on(all->first);
     }

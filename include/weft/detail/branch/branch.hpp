@@ -11,9 +11,18 @@
 namespace weft::detail {
 
 class operation;
-class scope;
 class task_control;
 class worker;
+struct branch;
+
+template <class Layer, class Branch>
+class basic_scope;
+template <class Layer, class Branch>
+class basic_nested_scope;
+
+/// The cancel scopes of weft's branches: the root of a task, and those that a branch opens.
+using scope = basic_scope<layer, branch>;
+using nested_scope = basic_nested_scope<layer, branch>;
 
 /// Why a branch is parked, as a dump shows it.
 enum class wait_reason : std::uint8_t {

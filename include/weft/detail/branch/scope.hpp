@@ -39,54 +39,19 @@
 
 namespace weft::detail {
 
-/// A cancel scope over the branches of type Branch (which has `word` and `next`).
+template <class Layer, class Branch>
+class basic_nested_scope;
+
+/// A cancel scope over the branches of type Branch (which has `word` and `next`). By itself it is
+/// the root scope of a task: it has no parent and is never closed, so that a control block pays for
+/// nothing else.
 template <class Layer, class Branch>
 class basic_scope {
 public:
     /// A root scope, occupied by the branch of a task that has not started.
     explicit basic_scope(Branch* occupant) noexcept : occupant_(occupant) {}
-    /// A scope that will be opened by open().
-    basic_scope() noexcept = default;
     basic_scope(const basic_scope&) = delete;
     basic_scope& operator=(const basic_scope&) = delete;
-
-    /// Running branch: makes this scope the innermost one, inside `parent`, which was it before.
-    void open(basic_scope& parent, Branch& branch) noexcept {
-        parent.lock_.lock();
-        parent_ = &parent;
-        occupant_ = &branch;
-        flags_ = parent.flags_;
-        next_sibling_ = parent.first_child_;
-        if (next_sibling_ != nullptr) {
-            next_sibling_->previous_sibling_ = this;
-        }
-        parent.first_child_ = this;
-        parent.occupant_ = nullptr;
-        parent.lock_.unlock();
-    }
-
-    /// Running branch: leaves this scope; the parent is the innermost one again. Everything that
-    /// was opened inside has been closed, and whatever may stop this scope directly (its timer) has
-    /// been disarmed or has finished.
-    void close(Branch& branch) noexcept {
-        // The own lock is not needed: a stop that is inside came through the parent, and holds the
-        // parent's lock until it has left.
-        parent_->lock_.lock();
-        if (previous_sibling_ != nullptr) {
-            previous_sibling_->next_sibling_ = next_sibling_;
-        } else {
-            parent_->first_child_ = next_sibling_;
-        }
-        if (next_sibling_ != nullptr) {
-            next_sibling_->previous_sibling_ = previous_sibling_;
-        }
-        occupant_ = nullptr;
-        parent_->occupant_ = &branch;
-        branch.word.adopt_flags(parent_->flags_);
-        parent_->lock_.unlock();
-    }
-
-    basic_scope* parent() const noexcept { return parent_; }
 
     /// Any thread: stops this scope and all inside it. Returns the branches that were parked,
     /// linked through `next`; the caller cancels each: it takes the operation off its object, then
@@ -99,7 +64,7 @@ public:
             return nullptr;
         }
         basic_scope* current = this;
-        basic_scope* child = first_child_;
+        nested* child = first_child_;
         for (;;) {
             if (child != nullptr) {
                 child->lock_.lock();
@@ -108,13 +73,13 @@ public:
                     child = current->first_child_;
                 } else {
                     // Stopped before, and therefore all that is inside it.
-                    basic_scope* next = child->next_sibling_;
+                    nested* next = child->next_sibling_;
                     child->lock_.unlock();
                     child = next;
                 }
             } else if (current != this) {
                 // The lock of the parent is held, so the links of `current` stay.
-                basic_scope* finished = current;
+                nested* finished = static_cast<nested*>(current);
                 child = finished->next_sibling_;
                 current = finished->parent_;
                 finished->lock_.unlock();
@@ -144,7 +109,9 @@ public:
     }
 
 private:
+    using nested = basic_nested_scope<Layer, Branch>;
     using word = operation_word<Layer>;
+    friend nested;
 
     /// Under the lock: sets the flags here and in the occupant's word. False: stopped already.
     bool mark(bool late, Branch*& parked) noexcept {
@@ -162,13 +129,69 @@ private:
     template <class T>
     using var = typename Layer::template var<T>;
 
-    var<basic_scope*> parent_{nullptr};
-    var<basic_scope*> first_child_{nullptr};
-    var<basic_scope*> previous_sibling_{nullptr};
-    var<basic_scope*> next_sibling_{nullptr};
+    var<nested*> first_child_{nullptr};
     var<Branch*> occupant_{nullptr};
     var<std::uint32_t> flags_{0};
     spin_lock<Layer> lock_;
+};
+
+/// A scope that a branch opens inside its innermost one, and closes.
+template <class Layer, class Branch>
+class basic_nested_scope : public basic_scope<Layer, Branch> {
+    using base = basic_scope<Layer, Branch>;
+
+public:
+    /// To be opened by open().
+    basic_nested_scope() noexcept : base(nullptr) {}
+
+    /// Running branch: makes this scope the innermost one, inside `parent`, which was it before.
+    void open(base& parent, Branch& branch) noexcept {
+        parent.lock_.lock();
+        parent_ = &parent;
+        this->occupant_ = &branch;
+        this->flags_ = parent.flags_;
+        next_sibling_ = parent.first_child_;
+        if (next_sibling_ != nullptr) {
+            next_sibling_->previous_sibling_ = this;
+        }
+        parent.first_child_ = this;
+        parent.occupant_ = nullptr;
+        parent.lock_.unlock();
+    }
+
+    /// Running branch: leaves this scope; the parent is the innermost one again. Everything that
+    /// was opened inside has been closed, and whatever may stop this scope directly (its timer) has
+    /// been disarmed or has finished.
+    void close(Branch& branch) noexcept {
+        // The own lock is not needed: a stop that is inside came through the parent, and holds the
+        // parent's lock until it has left.
+        parent_->lock_.lock();
+        if (previous_sibling_ != nullptr) {
+            previous_sibling_->next_sibling_ = next_sibling_;
+        } else {
+            parent_->first_child_ = next_sibling_;
+        }
+        if (next_sibling_ != nullptr) {
+            next_sibling_->previous_sibling_ = previous_sibling_;
+        }
+        this->occupant_ = nullptr;
+        parent_->occupant_ = &branch;
+        branch.word.adopt_flags(parent_->flags_);
+        parent_->lock_.unlock();
+    }
+
+    /// The scope that this one is open in.
+    base* parent() const noexcept { return parent_; }
+
+private:
+    friend base;
+
+    template <class T>
+    using var = typename Layer::template var<T>;
+
+    var<base*> parent_{nullptr};
+    var<basic_nested_scope*> previous_sibling_{nullptr};
+    var<basic_nested_scope*> next_sibling_{nullptr};
 };
 
 }  // namespace weft::detail

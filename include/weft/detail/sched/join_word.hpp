@@ -5,11 +5,11 @@
 //
 //     value        meaning                                       changed by
 //     running      not ended, nobody waits                       waiter, owner, finisher
-//     a waiter     not ended, this branch waits (a foreign       finisher, or the waiter's
-//     canceller
+//     a waiter     not ended, this branch waits (a foreign       finisher, waiter's canceller
 //                  thread's waiter carries the tag bit)
-//     abandoned    nobody will ever wait; the finisher cleans up finisher reads it, never changes
-//     it finished     ended; whoever would wait cleans up           final
+//     abandoned    nobody will ever wait; the finisher reads it  nobody
+//                  and cleans up
+//     finished     ended; whoever would wait cleans up           nobody
 //
 // The finisher exchanges the word to `finished` as its last touch of the object unless it found
 // `abandoned`, in which case the object is its own. So exactly one side destroys: the one whose

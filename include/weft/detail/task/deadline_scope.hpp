@@ -27,7 +27,7 @@ private:
     void fire(branch_list& readied) noexcept override;
 
     branch& running_;
-    scope scope_;
+    nested_scope scope_;
     bool timed_ = false;
     layer::atomic<bool> fired_{false};
 };
