@@ -21,8 +21,10 @@ namespace detail {
 /// Called where a task that is empty (moved from) is awaited or spawned.
 [[noreturn]] void throw_empty_task();
 
-/// In debug builds, reports a task that was destroyed without ever having run.
-void report_never_started(const std::source_location& created) noexcept;
+/// Destroys the frame of a task that was never started; reported in debug builds. A frame that holds
+/// such a task as an argument, and so on a million deep, needs no stack: from a certain depth on
+/// frames are kept and destroyed by the outermost call, before it returns.
+void destroy_unstarted(std::coroutine_handle<> frame) noexcept;
 
 /// The promise of a task that gives a T; promise_base holds an exception instead of it.
 template <class T>
@@ -182,9 +184,7 @@ private:
 
     void destroy() noexcept {
         if (frame_ != nullptr) {
-            detail::report_never_started(frame_.promise().location_);
-            frame_.destroy();
-            frame_ = nullptr;
+            detail::destroy_unstarted(std::exchange(frame_, nullptr));
         }
     }
 

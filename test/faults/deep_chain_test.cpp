@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 
 // Awaits a million deep, in both directions: frames lie in the heap, and the stack does not grow.
 // The depth of the stack is measured by the frame addresses of a function that is not inlined.
@@ -88,6 +89,24 @@ weft::task<> park_below(std::size_t left, std::size_t& alive, stack_extent& stac
     }
 }
 
+/// An argument that is destroyed with the frame that it was moved into.
+struct argument {
+    explicit argument(std::size_t& alive, stack_extent& stack) : of(&alive), touched(&stack) {
+        ++alive;
+    }
+    argument(argument&& other) noexcept : of(std::exchange(other.of, nullptr)), touched(other.touched) {}
+    ~argument() {
+        touched->touch();
+        if (of != nullptr) --*of;
+    }
+    std::size_t* of;
+    stack_extent* touched;
+};
+
+weft::task<> hold_unstarted(weft::task<> held, argument) {
+    co_await std::move(held);
+}
+
 }  // namespace
 
 TEST_CASE("fault 38: 10^6 sequential awaits do not grow the stack", "[faults]") {
@@ -151,6 +170,25 @@ TEST_CASE("fault 39: cancelling a parked chain 10^6 deep unwinds it frame by fra
         co_return !result && result.error() == std::errc::operation_canceled;
     };
     CHECK(weft::run(main(), {.processors = 1}));
+    CHECK(alive == 0);
+    CHECK(stack.bytes() < allowed);
+}
+
+TEST_CASE("fault 39: a nest of 10^6 unstarted tasks is destroyed without recursion", "[faults]") {
+#ifdef NDEBUG
+    const std::size_t levels = depth();
+#else
+    const std::size_t levels = 200;  // Debug builds report each of them.
+#endif
+    std::size_t alive = 0;
+    stack_extent stack;
+    {
+        weft::task<> nest;
+        for (std::size_t i = 0; i < levels; ++i) {
+            nest = hold_unstarted(std::move(nest), argument(alive, stack));
+        }
+        CHECK(alive == levels);
+    }
     CHECK(alive == 0);
     CHECK(stack.bytes() < allowed);
 }
