@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 namespace weft::detail {
 
@@ -44,6 +45,14 @@ constexpr unsigned enters_per_turn = 8;
 constexpr unsigned completions_per_turn = 256;
 /// A multishot poll is given up after so many events in a row that nobody waited for.
 constexpr std::uint8_t unused_events_limit = 32;
+/// See the head of ring_poller.hpp.
+constinit layer::atomic<monotonic_time> patience{10'000'000'000};
+
+/// Between two attempts of a worker that has nothing else to do.
+void rest() noexcept {
+    const timespec millisecond{.tv_sec = 0, .tv_nsec = 1'000'000};
+    ::nanosleep(&millisecond, nullptr);
+}
 
 poll_descriptor& descriptor_of(const poll_record& record) noexcept {
     return descriptors.at(record.slot());
@@ -97,7 +106,11 @@ start_result ring_poller::set_up(unsigned entries) noexcept {
         return result;
     }
     if (doorbell_ < 0) doorbell_ = sys().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (doorbell_ < 0) return {errno, "making an eventfd"};
+    if (doorbell_ < 0) {
+        const int error = errno;
+        ring_.tear_down();  // The starter may try again with less.
+        return {error, "making an eventfd"};
+    }
     return {};
 }
 
@@ -218,6 +231,7 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     if (nothing_to_do && inbox_.prepare_sleep()) {
         judge(ring_.wait(deadline));
         inbox_.finish_sleep();
+        if (refused_since_ != no_deadline) rest();
     }
     take_requests();
     turn(readied);
@@ -235,24 +249,52 @@ void ring_poller::turn(branch_list& readied) noexcept {
     if (lost_) recover(readied);
 }
 
-/// What an enter says. None of the expected errors has to be acted upon here, since a turn looks at
-/// what is left afterwards: entries in the queue, completions, flags.
+/// What an enter says. Of the expected errors none but a loss has to be acted upon here, since a turn
+/// looks at what is left afterwards: entries in the queue, completions, flags.
 void ring_poller::judge(int error) noexcept {
     switch (error) {
-    case 0: return;
-    case ETIME: return;   // The deadline of a wait has passed.
-    case EINTR: return;   // A signal; what was submitted is submitted.
-    case EAGAIN: return;  // No memory for a request: its entry stays, the next turn tries again.
-    case EBUSY: return;   // The kernel wants its completions taken before it takes entries.
-    case EBADR: lost_ = true; return;  // No memory for a completion: it is gone.
+    case 0:
+    case ETIME:  // The deadline of a wait has passed.
+    case EINTR:  // A signal; what was submitted is submitted.
+        refused_since_ = no_deadline;
+        return;
+    case EAGAIN:  // No memory for a request: its entry stays, the next turn tries again.
+    case ENOMEM:  // No memory for anything else: as before.
+    case EBUSY:   // The kernel wants its completions taken before it takes entries.
+        refused(error);
+        return;
+    case EBADR:  // No memory for a completion: it is gone.
+        lost_ = true;
+        refused(error);
+        return;
     default: break;
     }
+    // EPERM, EACCES: forbidden since the start. EBADF, EBADFD, EEXIST, EFAULT, EINVAL, ENXIO,
+    // EOPNOTSUPP: somebody has closed the ring, or entered it on another thread.
     std::array<char, 256> text;
     std::snprintf(text.data(), text.size(),
                   "io_uring_enter failed: %s (errno %d); a running ring cannot be replaced. Set "
                   "WEFT_NETPOLL=epoll if io_uring is forbidden here after the start",
                   std::strerror(error), error);
     fatal(text.data());
+}
+
+void ring_poller::refused(int error) noexcept {
+    const monotonic_time now = monotonic_now();
+    if (refused_since_ == no_deadline) refused_since_ = now;
+    // Relaxed: it is set before a runtime starts.
+    if (now - refused_since_ < patience.load(std::memory_order_relaxed)) return;
+    std::array<char, 256> text;
+    std::snprintf(text.data(), text.size(),
+                  "io_uring_enter has failed for %lld ms without a pause: %s (errno %d); the system "
+                  "is short of memory: use fewer connections, or set WEFT_NETPOLL=epoll",
+                  static_cast<long long>((now - refused_since_) / 1'000'000),
+                  std::strerror(error), error);
+    fatal(text.data());
+}
+
+void ring_poller::set_patience(std::chrono::nanoseconds value) noexcept {
+    patience.store(value.count(), std::memory_order_relaxed);
 }
 
 unsigned ring_poller::reap(unsigned limit, branch_list& readied) noexcept {
@@ -272,7 +314,7 @@ void ring_poller::take(const ring_completion& completion, branch_list& readied) 
     case entry_kind::cancel: return;  // The completion of a cancel proves nothing.
     case entry_kind::cancel_all: everything_cancelled_ = true; return;
     }
-    WEFT_ASSERT(!"a completion that nobody asked for");
+    // Nobody asked for it: whatever the kernel says, it is no reason to stop here.
 }
 
 void ring_poller::take_poll(const ring_completion& completion, branch_list& readied) noexcept {
@@ -315,6 +357,8 @@ void ring_poller::recover(branch_list& readied) noexcept {
     lost_ = false;
     cancel_everything(readied);
     end(polls_, readied);
+    // The bell was cancelled too, or its end was among what is lost.
+    doorbell_armed_ = false;
 }
 
 /// True: no poll is left in the kernel. False: the kernel did not answer, or its answer was lost.
@@ -334,6 +378,7 @@ bool ring_poller::cancel_everything(branch_list& readied) noexcept {
         }
         judge(ring_.enter());
         reap(completions_per_turn, readied);
+        if (std::exchange(lost_, false) && !everything_cancelled_) asked = false;
         if (everything_cancelled_ && !ring_.needs_enter() && !ring_.has_completions()) break;
     } while (monotonic_now() < give_up_at);
     return polls_.empty();

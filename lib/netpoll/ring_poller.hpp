@@ -21,6 +21,11 @@
 // `inbox_` (request_inbox.hpp) and, if the owner waits in the kernel, rings the doorbell. A worker
 // with a poll in flight never sleeps but in wait(), so no other wake is needed.
 //
+// A kernel that refuses to be entered (it is short of memory, or wants its completions taken first,
+// or has dropped some) is asked again: each turn a few times, and a worker without anything else to
+// do at most once a millisecond. When it has refused for `patience` without a pause, the process
+// ends with a message, since entries and completions of this ring cannot go elsewhere.
+//
 // The doorbell is an eventfd with a multishot poll. It is never read: each write is an event. A
 // multishot ends when completions overflow; then it is armed again, which reports at once, since
 // the eventfd is readable for ever after its first write. So no ring of the bell is lost.
@@ -33,6 +38,7 @@
 #include <weft/detail/netpoll/poll_record.hpp>
 #include <weft/detail/netpoll/request_inbox.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -59,6 +65,9 @@ public:
         return ring_.unsubmitted() != 0 || !unarmed_.empty() || uncancelled_ != no_record;
     }
     int arm(poll_record& record) noexcept override;
+
+    /// For tests: how long the kernel may refuse to be entered.
+    static void set_patience(std::chrono::nanoseconds patience) noexcept;
 
     const io_ring& ring() const noexcept { return ring_; }
     std::size_t unreleased() const noexcept { return unreleased_; }
@@ -89,6 +98,7 @@ private:
 
     void turn(branch_list& readied) noexcept;
     void judge(int error) noexcept;
+    void refused(int error) noexcept;
     unsigned reap(unsigned limit, branch_list& readied) noexcept;
     void take(const ring_completion& completion, branch_list& readied) noexcept;
     void take_poll(const ring_completion& completion, branch_list& readied) noexcept;
@@ -104,6 +114,7 @@ private:
     bool ending_ = false;                 ///< The doorbell is not armed again.
     bool rung_ = false;                   ///< Woken since the last wait().
     bool lost_ = false;                   ///< The kernel had to drop completions.
+    monotonic_time refused_since_ = no_deadline;  ///< Since when no enter has succeeded.
     bool everything_cancelled_ = false;   ///< The answer to cancel_everything() has come.
     poll_list polls_;                     ///< Known to the kernel, or in its queue.
     poll_list unarmed_;                   ///< Found no space in the queue.

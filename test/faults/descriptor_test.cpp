@@ -2,7 +2,9 @@
 //
 // Rows 7, 21, 23, 24, 30, 44 and 45 of the fault catalogue, as far as descriptors go.
 #include "support/catch.hpp"
+#include "support/child_process.hpp"
 #include "support/network.hpp"
+#include "support/scale.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/error.hpp>
@@ -80,6 +82,80 @@ TEST_CASE("row 7: a full submission queue and an overflowing completion queue lo
             CHECK(awaited == weft::errc::closed);
         }
     });
+}
+
+namespace {
+
+/// The two ends of a socket pair, each as a stream.
+stream_pair local_pair() {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    return {tcp_stream::adopt(ends[0]), tcp_stream::adopt(ends[1])};
+}
+
+using readers = std::vector<weft::join_handle<std::error_code>>;
+
+readers read_at_each_end(std::vector<stream_pair>& pairs) {
+    readers reading;
+    for (auto& each : pairs) {
+        reading.push_back(weft::co_spawn(read_one(each.client)));
+        reading.push_back(weft::co_spawn(read_one(each.server)));
+    }
+    return reading;
+}
+
+weft::task<std::size_t> count_results(readers reading, std::error_code wanted) {
+    std::size_t count = 0;
+    for (auto& each : reading) {
+        const std::error_code ended = co_await std::move(each);
+        if (ended == wanted) ++count;
+    }
+    co_return count;
+}
+
+weft::task<> arm_thousands(std::size_t count) {
+    std::vector<stream_pair> pairs;
+    for (std::size_t i = 0; i < count; ++i) pairs.push_back(local_pair());
+    for (int round = 0; round < 2; ++round) {
+        readers reading = read_at_each_end(pairs);
+        co_await weft::sleep_for(1ms);
+        for (auto& each : pairs) {
+            co_await each.client.write_all(std::array{std::byte{1}});
+            co_await each.server.write_all(std::array{std::byte{2}});
+        }
+        const std::size_t read = co_await count_results(std::move(reading), {});
+        CHECK(read == 2 * count);
+    }
+    readers reading = read_at_each_end(pairs);
+    co_await weft::sleep_for(1ms);
+    for (auto& each : pairs) {
+        co_await each.client.close();
+        co_await each.server.close();
+    }
+    const std::size_t told = co_await count_results(std::move(reading), weft::errc::closed);
+    // The other end of one that was closed first may have read the end of the stream instead.
+    CHECK(told >= count);
+    CHECK(told <= 2 * count);
+}
+
+}  // namespace
+
+TEST_CASE("row 7: ten thousand polls go through a submission queue of four", "[faults][netpoll]") {
+    system_calls table = weft::detail::kernel_system_calls();
+    table.io_uring_setup = [](unsigned, io_uring_params* parameters) {
+        parameters->cq_entries = 8;
+        return weft::detail::kernel_system_calls().io_uring_setup(4, parameters);
+    };
+    const replaced_calls replaced(table);
+    const std::size_t limit = weft::test::raise_descriptor_limit();
+    const std::size_t wanted = weft::test::scaled_count(5'000, 5'000);
+    const std::size_t count = std::min(wanted, (limit - 200) / 2);
+    if (count < wanted) {
+        WARN("RLIMIT_NOFILE is " << limit << ": " << 2 * count << " polls");
+    }
+    const std::size_t descriptors = weft::test::descriptor_count();
+    on_each_backend([=] { return arm_thousands(count); });
+    CHECK(weft::test::descriptor_count() == descriptors);
 }
 
 TEST_CASE("row 21: writing to a closed peer is an error and no signal", "[faults][netpoll]") {

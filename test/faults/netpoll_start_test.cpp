@@ -2,12 +2,10 @@
 //
 // io_uring that cannot start, whatever the step and the errno: the runtime uses epoll, says so in
 // one line, and leaves nothing behind; a forced io_uring tells errno and step.
-#include "support/backends.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/network.hpp"
 #include "support/scale.hpp"
-
-#include "lib/netpoll/system_calls.hpp"
 
 #include <weft/net/tcp.hpp>
 #include <weft/runtime.hpp>
@@ -18,6 +16,8 @@
 #include <cstddef>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <liburing.h>
@@ -36,6 +36,8 @@ namespace {
 // What fails next, with which errno, and after how many calls of its kind.
 std::atomic<int> injected_errno;
 std::atomic<int> calls_before;
+std::atomic<int> eventfds_refused;
+std::atomic<bool> refused_to_rings_only;
 
 bool fails_now() {
     if (calls_before.fetch_sub(1) > 0) return false;
@@ -146,6 +148,60 @@ TEST_CASE("io_uring that fails at any step, with any errno, leads to epoll", "[f
             }
             weft::detail::replace_system_calls(before);
         }
+    }
+    CHECK(weft::test::descriptor_count() == descriptors);
+    CHECK(weft::test::thread_count() == threads);
+}
+
+TEST_CASE("an eventfd that cannot be made leads to epoll, or to an error that says so",
+          "[faults][netpoll]") {
+    const std::size_t descriptors = weft::test::descriptor_count();
+    const std::size_t threads = weft::test::thread_count();
+    system_calls table = kernel_system_calls();
+    table.eventfd = [](unsigned initial, int flags) {
+        if (eventfds_refused.fetch_sub(1) <= 0) return kernel_system_calls().eventfd(initial, flags);
+        errno = injected_errno;
+        return -1;
+    };
+    table.epoll_create1 = [](int flags) {
+        if (refused_to_rings_only) eventfds_refused = 0;
+        return kernel_system_calls().epoll_create1(flags);
+    };
+    const weft::test::replaced_calls replaced(table);
+    const auto error_of_start = [](const char* backend) {
+        const weft::test::forced_backend forced(backend);
+        std::pair<std::error_code, std::string> told;
+        try {
+            const weft::runtime never({.processors = 2, .log = [](std::string_view) {}});
+        } catch (const std::system_error& thrown) { told = {thrown.code(), thrown.what()}; }
+        return told;
+    };
+    for (const int error : {EMFILE, ENFILE, ENOMEM, ENODEV, EINVAL, EPERM, ENOSYS}) {
+        injected_errno = error;
+        const std::error_code code(error, std::system_category());
+        for (const char* backend : {"io_uring", "epoll", "auto"}) {
+            INFO("errno " << error << " for ever, " << backend);
+            eventfds_refused = 1'000'000;
+            const auto [told, what] = error_of_start(backend);
+            CHECK(told == code);
+            // Where io_uring cannot start at all, a forced one fails before.
+            if (told == code) CHECK(what.find("making an eventfd") != std::string::npos);
+        }
+        if (std::string(weft::test::backends().front()) == "io_uring") {
+            INFO("errno " << error << " for rings only");
+            refused_to_rings_only = true;
+            eventfds_refused = 1'000'000;
+            std::vector<std::string> lines;
+            weft::runtime_options options{.processors = 2};
+            options.log = [&](std::string_view line) { lines.emplace_back(line); };
+            const weft::test::forced_backend automatic("auto");
+            CHECK(weft::run(echo_once(), options) == 2);
+            REQUIRE(lines.size() == 1);
+            CHECK(lines[0].find("making an eventfd") != std::string::npos);
+            CHECK(lines[0].find("using epoll") != std::string::npos);
+        }
+        eventfds_refused = 0;
+        refused_to_rings_only = false;
     }
     CHECK(weft::test::descriptor_count() == descriptors);
     CHECK(weft::test::thread_count() == threads);

@@ -10,8 +10,6 @@
 #include <system_error>
 #include <vector>
 
-#include <dirent.h>
-
 // Every test of I/O runs on both netpollers: `for (auto on : weft::test::backends())`.
 
 namespace weft::test {
@@ -57,15 +55,6 @@ template <class T>
 T run_on(const char* backend, task<T> main, unsigned processors = 2) {
     const forced_backend forced(backend);
     return run(std::move(main), {.processors = processors});
-}
-
-/// Open descriptors of this process.
-inline std::size_t descriptor_count() {
-    std::size_t count = 0;
-    DIR* const directory = ::opendir("/proc/self/fd");
-    while (::readdir(directory) != nullptr) ++count;
-    ::closedir(directory);
-    return count;
 }
 
 }  // namespace weft::test
