@@ -160,7 +160,7 @@ def run(test, arguments, wrapper):
         record = os.path.join(directory, "record")
         with open(os.path.join(directory, "output"), "w+b") as output:
             process = subprocess.Popen(
-                wrapper + test["cmd"],
+                wrapper + test["cmd"] + arguments.argument,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -202,19 +202,27 @@ def parse_arguments():
     parser.add_argument("--timeout-scale", type=float, default=1)
     parser.add_argument("--fixed-addresses", action="store_true",
                         help="without address space randomisation (setarch -R), where possible")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="run only the tests of these names")
+    parser.add_argument("--argument", action="append", default=[], metavar="TEXT",
+                        help="an argument more for each program, such as the tag of its cases")
+    parser.add_argument("--wrapper", metavar="PROGRAM",
+                        help="a program that runs each test: its arguments are the test's command")
     parser.add_argument("--totals", help="append 'passed failed skipped LABEL' to this file")
     return parser.parse_args()
 
 
 def main():
     arguments = parse_arguments()
-    wrapper = []
+    wrapper = [os.path.abspath(arguments.wrapper)] if arguments.wrapper else []
     if arguments.fixed_addresses and shutil.which("setarch"):
         probe = ["setarch", "-R", "true"]
         if subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode == 0:
-            wrapper = probe[:-1]
+            wrapper += probe[:-1]
     total = Result()
     for test in declared_tests(arguments.directory):
+        if arguments.only and test["name"] not in arguments.only:
+            continue
         suites = suites_of(test)
         if arguments.suite and not suites & set(arguments.suite):
             continue

@@ -108,6 +108,10 @@ weft::task<std::size_t> echo_once() {
 }  // namespace
 
 TEST_CASE("io_uring that fails at any step, with any errno, leads to epoll", "[faults][netpoll]") {
+    if (!weft::test::io_uring_starts()) {
+        WARN("io_uring cannot start here, so that no later step can fail; not tested");
+        return;
+    }
     const std::size_t descriptors = weft::test::descriptor_count();
     const std::size_t threads = weft::test::thread_count();
     for (const step& failing : steps) {
@@ -180,14 +184,15 @@ TEST_CASE("an eventfd that cannot be made leads to epoll, or to an error that sa
         injected_errno = error;
         const std::error_code code(error, std::system_category());
         for (const char* backend : {"io_uring", "epoll", "auto"}) {
+            // Where io_uring cannot start at all, a forced one fails before.
+            if (std::string(backend) == "io_uring" && !weft::test::io_uring_starts()) continue;
             INFO("errno " << error << " for ever, " << backend);
             eventfds_refused = 1'000'000;
             const auto [told, what] = error_of_start(backend);
             CHECK(told == code);
-            // Where io_uring cannot start at all, a forced one fails before.
-            if (told == code) CHECK(what.find("making an eventfd") != std::string::npos);
+            CHECK(what.find("making an eventfd") != std::string::npos);
         }
-        if (std::string(weft::test::backends().front()) == "io_uring") {
+        if (weft::test::io_uring_starts()) {
             INFO("errno " << error << " for rings only");
             refused_to_rings_only = true;
             eventfds_refused = 1'000'000;
