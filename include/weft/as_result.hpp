@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/detail/sched/promise.hpp>
-#include <weft/detail/task/awaitable.hpp>
+#include <weft/detail/base/awaitable.hpp>
 #include <weft/result.hpp>
 
 #include <coroutine>
@@ -18,7 +18,9 @@ template <class Awaitable>
 class [[nodiscard]] result_awaiter {
     using inner_type =
         std::remove_reference_t<decltype(detail::get_awaiter(std::declval<Awaitable>()))>;
-    using value = awaited_value<Awaitable>;
+    // as_result() refuses a reference; here it would only give more errors.
+    using value = std::remove_reference_t<awaited_value<Awaitable>>;
+    static_assert(resumes_through_weft<Awaitable>, WEFT_FOREIGN_AWAITER);
 
 public:
     explicit result_awaiter(Awaitable&& op) : inner_(detail::get_awaiter(std::move(op))) {}
@@ -64,9 +66,12 @@ private:
 /// `co_await as_result(op)` gives the value of `op` or its error code instead of throwing: a
 /// result<T> for an `op` that gives a T. Errors are the std::system_errors that `op` throws, a
 /// cancelled or late operation included; other exceptions pass through. Suspends and resumes as
-/// `op` does.
+/// `op` does. An `op` that gives a reference does not compile.
 template <detail::awaitable Awaitable>
 detail::result_request<Awaitable> as_result(Awaitable op) {
+    static_assert(!std::is_reference_v<detail::awaited_value<Awaitable>>,
+                  "weft: as_result of an operation that gives a reference: result<T> holds values "
+                  "only; let the task give a pointer");
     return detail::result_request<Awaitable>(std::move(op));
 }
 

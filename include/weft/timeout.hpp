@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <weft/detail/task/awaitable.hpp>
+#include <weft/detail/base/awaitable.hpp>
 #include <weft/detail/task/deadline_scope.hpp>
 #include <weft/task.hpp>
 

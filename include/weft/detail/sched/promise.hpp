@@ -14,6 +14,7 @@
 #pragma once
 
 #include <weft/detail/branch/branch.hpp>
+#include <weft/detail/sched/foreign_awaiter.hpp>
 #include <weft/detail/sched/frame_cache.hpp>
 #include <weft/detail/sched/worker.hpp>
 
@@ -78,6 +79,7 @@ public:
     decltype(auto) await_transform(
         Awaitable&& awaited,
         std::source_location where = std::source_location::current()) noexcept {
+        static_assert(resumes_through_weft<Awaitable>, WEFT_FOREIGN_AWAITER);
         location_ = where;
         return std::forward<Awaitable>(awaited);
     }

@@ -17,7 +17,10 @@ concept has_awaiter_members = requires(std::remove_reference_t<Type>& a) {
 template <class Type>
 concept has_member_co_await = requires(Type&& a) { std::forward<Type>(a).operator co_await(); };
 
-/// What `co_await` accepts inside a task: an awaiter, or something that makes one.
+template <class Type>
+concept has_free_co_await = requires(Type&& a) { operator co_await(std::forward<Type>(a)); };
+
+/// What weft's functions that take something to await accept: an awaiter, or something that makes one.
 template <class Type>
 concept awaitable = has_awaiter_members<Type> || has_member_co_await<Type>;
 
