@@ -109,6 +109,9 @@ public:
 
     template <weft_promise Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+        if (link_.parent != nullptr) [[unlikely]] {
+            awaited_twice();
+        }
         branch& running = *parent.promise().branch_;
         link_.parent = parent;
         promise_base& child = as_base(link_.child).promise();

@@ -85,7 +85,7 @@ bool prepare_park(branch& waiter, operation& next) noexcept {
     if (waiter.current->forked()) [[unlikely]] {
         used_in_fork();  // Before the object's lock, which another thread may have held.
     }
-    next.waiter_ = &waiter;
+    WEFT_ASSERT(next.waiter_ == &waiter);
     waiter.waiting_for = &next;
     waiter.reason = next.reason_;
     waiter.restart = next.restarts_;
@@ -137,6 +137,12 @@ void resumed_by_hand() noexcept {
     fatal(
         "a coroutine was resumed by hand (std::coroutine_handle::resume) while its task was queued "
         "or parked; only weft resumes its tasks: wake them through what they await");
+}
+
+void awaited_twice() noexcept {
+    fatal(
+        "an operation was awaited a second time: an awaiter that is kept in a variable stands for "
+        "one operation; call the function that gives it (read_some, sleep_for, ...) for each await");
 }
 
 void operation::await_completer() noexcept {

@@ -68,6 +68,9 @@ struct branch {
 /// Ends the process with a message: a handle was resumed by hand.
 [[noreturn]] void resumed_by_hand() noexcept;
 
+/// Ends the process with a message: what was awaited has been awaited before.
+[[noreturn]] void awaited_twice() noexcept;
+
 /// A coroutine goes on after a suspension: was it resumed by a worker, which marks the branch as
 /// running before? Plain loads of a line that the worker has just written.
 inline void check_running(const branch& resumed) noexcept {

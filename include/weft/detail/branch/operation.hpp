@@ -73,8 +73,17 @@ protected:
         return paid_ || pay_now(waiter);
     }
 
-    /// The branch that waits; set by prepare_park().
+    /// The branch that waits; set by begin().
     branch* waiter() const noexcept { return waiter_; }
+
+    /// For await_suspend(), before start(): ends the process if it was called before. An operation
+    /// has one life; what it holds after its end is no result of another one.
+    void begin(branch& running) noexcept {
+        if (waiter_ != nullptr) [[unlikely]] {
+            awaited_twice();
+        }
+        waiter_ = &running;
+    }
 
     /// For await_resume(): ends the process if somebody else than a worker resumed the branch.
     void check_resumed_by_weft() const noexcept {

@@ -19,7 +19,7 @@ std::error_code stopped_code(operation_outcome outcome) noexcept;
 /// Makes an awaiter of an operation. A class derived from it adds await_resume().
 ///
 /// It may be moved until it is awaited; from then on it is pinned, since the operation is published
-/// by address.
+/// by address. It is awaited once.
 template <class Operation>
 class awaiter : public Operation {
 public:
@@ -35,6 +35,7 @@ public:
     [[gnu::noinline]]
 #endif
     bool await_suspend_on(branch& running, std::coroutine_handle<> suspended) noexcept {
+        this->begin(running);
         running.handle = suspended;
         return !(this->start(running) && this->pay_for_going_on(running));
     }
