@@ -55,6 +55,7 @@ public:
     start_result set_up(unsigned entries) noexcept;
 
     start_result enable_on_this_thread() noexcept override;
+    void disable_on_this_thread() noexcept override { ring_.give_back_thread(); }
     void shut_down() noexcept override;
     void poll(branch_list& readied) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;

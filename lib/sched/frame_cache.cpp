@@ -3,6 +3,7 @@
 
 #include <array>
 #include <mutex>
+#include <type_traits>
 
 namespace weft::detail {
 
@@ -43,14 +44,6 @@ public:
         }
     }
 
-    ~shared_frames() {
-        for (auto& of_class : batches_) {
-            while (of_class.count != 0) {
-                free(of_class.items[--of_class.count]);
-            }
-        }
-    }
-
 private:
     struct of_class {
         std::array<block*, 64> items{};
@@ -62,18 +55,19 @@ private:
 
 namespace {
 
-shared_frames& shared() {
-    static shared_frames instance;
-    return instance;
-}
+/// Never destroyed, since a static object may end a runtime, or free a frame, later than any other
+/// one; what it holds then goes with the process.
+constinit shared_frames shared;
 
 }  // namespace
 
+static_assert(std::is_trivially_destructible_v<shared_frames>);
+
 void lock_shared_frames() noexcept {
-    shared().lock();
+    shared.lock();
 }
 void unlock_shared_frames() noexcept {
-    shared().unlock();
+    shared.unlock();
 }
 
 frame_cache::~frame_cache() {
@@ -83,7 +77,7 @@ frame_cache::~frame_cache() {
 }
 
 void* frame_cache::refill(std::size_t index) {
-    block* batch = shared().take(index);
+    block* batch = shared.take(index);
     if (batch == nullptr) {
         return ::operator new(frame_classes::size_of(index));
     }
@@ -104,7 +98,7 @@ void frame_cache::spill(std::size_t index) noexcept {
     from.first = last->next;
     from.count -= half;
     last->next = nullptr;
-    if (!shared().give(index, batch)) {
+    if (!shared.give(index, batch)) {
         shared_frames::free(batch);
     }
 }

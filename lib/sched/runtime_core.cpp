@@ -149,15 +149,17 @@ void runtime_core::start_threads(bool caller_works) {
 }
 
 // Every worker enables its poller on its own thread, then all wait for the verdict: when one of
-// them failed and the choice is free, the pollers of the other backend are made for all of them.
+// them failed, all give up what they have enabled, since a ring would stay for as long as its thread
+// does; if the choice is free, the pollers of the other backend are made for all of them.
 void runtime_core::start_pollers(bool caller_works) {
     const auto log_line = [this](std::string_view line) { log(line); };
     netpoller_ = make_netpoller(to_choice(options_.netpoll), processor_count(), log_line);
     for (int round = 0;; ++round) {
-        const start_result failure = run_start_round(caller_works);
+        const start_result failure = run_start_round(caller_works, start_step::enable);
         if (failure.error == 0) {
             return;
         }
+        run_start_round(caller_works, start_step::disable);
         if (options_.netpoll != netpoll_backend::automatic || round != 0) {
             throw std::system_error(
                 failure.error, std::system_category(),
@@ -169,26 +171,35 @@ void runtime_core::start_pollers(bool caller_works) {
     }
 }
 
-// One attempt of all workers to enable their pollers; the first failure, or success.
-start_result runtime_core::run_start_round(bool caller_works) {
+// All workers take a step; the first failure, or success.
+start_result runtime_core::run_start_round(bool caller_works, start_step step) {
     std::unique_lock held(mutex_);
     workers_ready_ = 0;
     first_failure_ = {};
+    start_step_ = step;
     ++start_round_;
     changed_.notify_all();
     if (caller_works) {
         held.unlock();
-        enable_poller(0);
+        take_start_step(0, step);
         held.lock();
     }
     changed_.wait(held, [this] { return workers_ready_ == processor_count(); });
     return first_failure_;
 }
 
-void runtime_core::enable_poller(std::uint32_t index) {
+void runtime_core::take_start_step(std::uint32_t index, start_step step) {
     poller& io = netpoller_->worker_poller(index);
-    workers_[index]->set_poller(io);
-    const start_result result = io.enable_on_this_thread();
+    start_result result;
+    switch (step) {
+        case start_step::enable:
+            workers_[index]->set_poller(io);
+            result = io.enable_on_this_thread();
+            break;
+        case start_step::disable:
+            io.disable_on_this_thread();
+            break;
+    }
     const std::lock_guard held(mutex_);
     if (result.error != 0 && first_failure_.error == 0) {
         first_failure_ = result;
@@ -215,6 +226,7 @@ void runtime_core::thread_main(std::uint32_t index) {
     ::prctl(PR_SET_TIMERSLACK, 1UL);
     std::uint32_t round = 0;
     for (;;) {
+        start_step step = start_step::enable;
         {
             std::unique_lock held(mutex_);
             changed_.wait(held, [&] {
@@ -227,8 +239,9 @@ void runtime_core::thread_main(std::uint32_t index) {
                 break;
             }
             round = start_round_;
+            step = start_step_;
         }
-        enable_poller(index);
+        take_start_step(index, step);
     }
     if (index == 0) {
         serve_worker_zero();

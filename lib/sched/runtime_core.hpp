@@ -125,6 +125,9 @@ private:
     friend struct std::default_delete<runtime_core>;
     ~runtime_core();
 
+    /// What every worker does with its poller in a round of the start.
+    enum class start_step : std::uint8_t { enable, disable };
+
     class drain_timer final : public timer {
     public:
         explicit drain_timer(runtime_core& owner) noexcept : owner_(owner) {}
@@ -137,8 +140,8 @@ private:
     void start_workers(bool caller_works);
     void start_threads(bool caller_works);
     void start_pollers(bool caller_works);
-    start_result run_start_round(bool caller_works);
-    void enable_poller(std::uint32_t index);
+    start_result run_start_round(bool caller_works, start_step step);
+    void take_start_step(std::uint32_t index, start_step step);
     void give_up_start();
     void start_grace_timer(worker_thread& on) noexcept;
     bool anything_to_watch() const noexcept;
@@ -170,6 +173,7 @@ private:
     std::uint32_t workers_ready_ = 0;
     std::uint32_t workers_stopped_ = 0;
     std::uint32_t start_round_ = 0;
+    start_step start_step_ = start_step::enable;
     bool workers_released_ = false;
     bool start_cancelled_ = false;
     start_result first_failure_{};

@@ -37,6 +37,7 @@ namespace {
 std::atomic<int> injected_errno;
 std::atomic<int> calls_before;
 std::atomic<int> eventfds_refused;
+std::atomic<int> registered;
 std::atomic<bool> refused_to_rings_only;
 
 bool fails_now() {
@@ -155,6 +156,46 @@ TEST_CASE("io_uring that fails at any step, with any errno, leads to epoll", "[f
     }
     CHECK(weft::test::descriptor_count() == descriptors);
     CHECK(weft::test::thread_count() == threads);
+}
+
+TEST_CASE("rings that were enabled before the fall-back are given back at once",
+          "[faults][netpoll]") {
+    if (!weft::test::io_uring_starts()) {
+        WARN("io_uring cannot start here; not tested");
+        return;
+    }
+    system_calls table = kernel_system_calls();
+    table.io_uring_register = [](int fd, unsigned operation, void* argument, unsigned count) {
+        if (operation == IORING_REGISTER_ENABLE_RINGS && fails_now()) return -1;
+        const int result = kernel_system_calls().io_uring_register(fd, operation, argument, count);
+        // A ring that is registered with a thread stays until the thread ends.
+        if (result == 1 && operation == IORING_REGISTER_RING_FDS) ++registered;
+        if (result == 1 && operation == IORING_UNREGISTER_RING_FDS) --registered;
+        return result;
+    };
+    const weft::test::replaced_calls replaced(table);
+    injected_errno = EPERM;
+    registered = 0;
+    {
+        const weft::test::forced_backend automatic("auto");
+        calls_before = 3;
+        weft::runtime_options options{.processors = 4};
+        options.log = [](std::string_view) {};
+        weft::runtime runtime(options);
+        CHECK(runtime.statistics().netpoller == "epoll");
+        CHECK(registered == 0);
+        CHECK(runtime.co_spawn(echo_once()).get() == 2);
+    }
+    {
+        // The calling thread, which is a worker here, does not end either.
+        const weft::test::forced_backend forced("io_uring");
+        calls_before = 3;
+        CHECK_THROWS_AS(weft::run(echo_once(), {.processors = 4}), std::system_error);
+        CHECK(registered == 0);
+        calls_before = 1'000'000;
+        CHECK(weft::run(echo_once(), {.processors = 4}) == 2);
+        CHECK(registered == 0);
+    }
 }
 
 TEST_CASE("an eventfd that cannot be made leads to epoll, or to an error that says so",

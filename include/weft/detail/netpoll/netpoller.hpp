@@ -45,6 +45,10 @@ public:
     /// makes the other backend for all of them and calls this again there.
     virtual start_result enable_on_this_thread() noexcept = 0;
 
+    /// Owner, where the start is given up after enable_on_this_thread(), on whichever thread failed:
+    /// takes back what was registered for this thread. The poller is not used any more.
+    virtual void disable_on_this_thread() noexcept {}
+
     /// Owner, when the runtime ends and every frame is destroyed: cancels what is in flight and
     /// reaps until nothing is, for at most a second. Readies nothing of this runtime.
     virtual void shut_down() noexcept = 0;
