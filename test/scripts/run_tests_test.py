@@ -17,17 +17,23 @@ SPEC.loader.exec_module(run_tests)
 RECORD = 'say() { echo "$1" >>"$WEFT_TEST_RECORD"; }; '
 
 
-def run_script(script, timeout=20, case_timeout=20, long=False):
+def run_script(script, timeout=20, case_timeout=20, long=False, wrapper=(), extra=()):
     """Runs a shell script as a test program and returns (passed, failed, skipped, problems)."""
     test = {"cmd": ["sh", "-c", script], "env": {}, "timeout": timeout, "workdir": None,
             "protocol": "exitcode", "name": "script", "suite": ["weft"]}
     arguments = types.SimpleNamespace(env=["GIVEN=yes"], long=long, timeout_scale=1,
-                                      case_timeout=case_timeout, directory="/")
-    result, _ = run_tests.run(test, arguments, [])
+                                      case_timeout=case_timeout, directory="/",
+                                      argument=list(extra))
+    result, _ = run_tests.run(test, arguments, list(wrapper))
     return result.passed, result.failed, result.skipped, " ".join(result.problems)
 
 
 class RunnerTest(unittest.TestCase):
+    def test_a_wrapper_and_an_argument_more_are_given(self):
+        self.assertEqual(run_script('test "$WRAPPED$0" = yesmore && echo 1 passed, 0 failed',
+                                    wrapper=("env", "WRAPPED=yes"), extra=("more",)),
+                         (1, 0, 0, ""))
+
     def test_counts_of_the_last_line_are_taken(self):
         self.assertEqual(run_script("echo 9 passed, 9 failed; echo 3 passed, 0 failed"),
                          (3, 0, 0, ""))
