@@ -296,7 +296,7 @@ TEST_CASE("S27 a thief does not always begin with the same victim", "[conformanc
     // Three workers are held by tasks with a child in the ring of each; the fourth one steals.
     constexpr unsigned processors = 4;
     struct round {
-        std::atomic<unsigned> keepers{0};
+        std::atomic<unsigned> keepers{0}, prepared{0};
         std::atomic<int> thief{-1}, victim{-1};
     };
     auto child = [](round& of, int from) -> weft::task<> {
@@ -312,6 +312,7 @@ TEST_CASE("S27 a thief does not always begin with the same victim", "[conformanc
         const int here = static_cast<int>(this_worker().index());
         auto in_ring = weft::co_spawn(make_child, std::ref(of), here);
         auto in_next = weft::co_spawn(make_child, std::ref(of), here);
+        ++of.prepared;
         spin_until([&] { return of.thief != -1; });
         co_await std::move(in_ring);
         co_await std::move(in_next);
@@ -324,7 +325,7 @@ TEST_CASE("S27 a thief does not always begin with the same victim", "[conformanc
             for (unsigned k = 1; k < processors; ++k) {
                 keepers.push_back(weft::co_spawn(make_keeper, std::ref(of), make_child));
             }
-            spin_until([&] { return of.keepers == processors - 1; });
+            spin_until([&] { return of.prepared == processors - 1; });
             for (auto& each : keepers) co_await std::move(each);
             auto& victims = first_victims[of.thief];
             victims.insert(of.victim);
@@ -337,29 +338,60 @@ TEST_CASE("S27 a thief does not always begin with the same victim", "[conformanc
 
 TEST_CASE("S28 runnext is stolen in the last pass, and not before 3 us have passed",
           "[conformance]") {
+    // From the moment in which the thief becomes idle.
+    auto busy = [](std::atomic<bool>& started, std::atomic<bool>& until,
+                   std::int64_t& ended_at) -> weft::task<> {
+        started = true;
+        spin_until([&] { return until.load(); });
+        ended_at = weft::detail::monotonic_now();
+        co_return;
+    };
     auto child = [](std::atomic<std::int64_t>& at) -> weft::task<> {
         at = weft::detail::monotonic_now();
         co_return;
     };
-    auto main = [](auto make) -> weft::task<std::int64_t> {
+    auto main = [](auto make_busy, auto make) -> weft::task<std::int64_t> {
         std::int64_t shortest = INT64_MAX;
         for (int i = 0; i < 200; ++i) {
             std::atomic<bool> started{false}, release{false};
-            auto other = weft::co_spawn(hog, std::ref(started), std::ref(release));
+            std::int64_t ended_at = 0;
+            auto other = weft::co_spawn({}, make_busy, std::ref(started), std::ref(release),
+                                        std::ref(ended_at));
             if (!spin_until([&] { return started.load(); })) co_return 0;
             std::atomic<std::int64_t> at{0};
-            const std::int64_t before = weft::detail::monotonic_now();
             auto stolen = weft::co_spawn(make, std::ref(at));
             release = true;
             // This worker never comes back to it.
             if (!spin_until([&] { return at != 0; })) co_return 0;
-            shortest = std::min(shortest, at - before);
             co_await std::move(stolen);
             co_await std::move(other);
+            shortest = std::min(shortest, at - ended_at);
         }
         co_return shortest;
     };
-    CHECK(weft::run(main(child), {.processors = 2}) >= 3'000);
+    CHECK(weft::run(main(busy, child), {.processors = 2}) >= 3'000);
+}
+
+TEST_CASE("S29 a worker that parks looks once more at what was published", "[conformance]") {
+    // The main task stands in for a searcher, so that its spawns wake nobody and the other worker
+    // may not search: it goes from its task straight to sleep.
+    auto main = []() -> weft::task<bool> {
+        auto& idle = this_core().idle;
+        std::atomic<bool> started{false}, release{false}, ran{false};
+        auto other = weft::co_spawn(hog, std::ref(started), std::ref(release));
+        bool good = spin_until([&] { return started.load(); });
+        good &= idle.begin_search();
+        auto in_ring = weft::co_spawn(set(ran));
+        auto in_next = weft::co_spawn([]() -> weft::task<> { co_return; });
+        release = true;
+        good &= spin_until([&] { return ran.load(); });
+        if (idle.end_search()) this_core().wake_if_needed();
+        co_await std::move(in_ring);
+        co_await std::move(in_next);
+        co_await std::move(other);
+        co_return good;
+    };
+    CHECK(weft::run(main(), {.processors = 2}));
 }
 
 TEST_CASE("S29 no ready task waits while a processor is idle", "[conformance]") {

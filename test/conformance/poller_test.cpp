@@ -11,6 +11,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -71,11 +72,14 @@ struct waiters {
 };
 
 /// Returns in the turn in which the worker has looked at the poller: it will do so again in its
-/// eighth turn from here, unless it runs out of work before.
+/// eighth turn from here, unless it runs out of work before. Throws if it does not look at all.
 weft::task<> until_just_polled(scripted_poller& io) {
     const std::size_t before = io.polls();
     io.show_work(true);
-    while (io.polls() == before) co_await weft::yield();
+    for (int turns = 0; io.polls() == before; ++turns) {
+        if (turns == 100) throw std::runtime_error("the poller is not looked at");
+        co_await weft::yield();
+    }
     io.show_work(false);
 }
 

@@ -222,6 +222,50 @@ TEST_CASE("S33 two pairs that play ping-pong share a processor evenly", "[confor
     CHECK(rounds[1] < 2 * rounds[0]);
 }
 
+TEST_CASE("128 inline completions, then the task goes behind the ring", "[conformance]") {
+    enum class way { operation, checkpoint, child };
+    auto child = []() -> weft::task<> { co_return; };
+    // Looks from the ring how far the other one got with one resume.
+    auto greedy = [](way how, auto make_child, int& count, bool& stop) -> weft::task<> {
+        signal_cell cell;
+        co_await weft::yield();
+        while (!stop) {
+            if (how == way::operation) {
+                cell.signal();
+                co_await cell.wait();
+            } else if (how == way::checkpoint) {
+                co_await weft::checkpoint();
+            } else {
+                co_await make_child();
+            }
+            ++count;
+        }
+    };
+    using counts = std::array<int, 2>;  // Of the first resume and of the second one.
+    auto main = [](way how, auto make_greedy, auto make_child) -> weft::task<counts> {
+        int count = 0;
+        bool stop = false;
+        auto other = weft::co_spawn({}, make_greedy, how, make_child, std::ref(count),
+                                    std::ref(stop));
+        co_await weft::yield();  // It runs up to its yield, and comes up after this task.
+        co_await weft::yield();
+        const int first = count;
+        co_await weft::yield();
+        const int second = count - first;
+        stop = true;
+        co_await std::move(other);
+        co_return counts{first, second};
+    };
+    const auto counted = [&](way how) {
+        return weft::run(main(how, greedy, child), {.processors = 1});
+    };
+    CHECK(counted(way::operation) == counts{128, 128});
+    // The one that went behind the ring has finished when the task comes up.
+    CHECK(counted(way::checkpoint) == counts{128, 129});
+    // Each of them is a transfer to the child and one back.
+    CHECK(counted(way::child) == counts{64, 64});
+}
+
 TEST_CASE("S35 a task goes on exactly where it stopped, with what it had", "[conformance]") {
     for (const unsigned processors : {1U, 4U}) {
         auto main = []() -> weft::task<bool> {

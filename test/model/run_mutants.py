@@ -17,6 +17,8 @@ A list (test/model/SUBJECT.mutants) consists of entries, and of lines that start
     + the replacement
 
 An entry may have several groups of '-' and '+' lines, and several 'in' lines; all are applied.
+(The mutants of test/conformance/, which have this format too, also name the tests that find them:
+'by FILE FILTER'.)
 Each scenario of the model and each mutant is one test case.
 """
 
@@ -34,6 +36,7 @@ class Mutant:
         self.name = name
         self.line = line
         self.edits = []  # (file, search, replacement)
+        self.tests = None  # (file, filter)
 
 
 def read_mutants(path):
@@ -59,6 +62,9 @@ def read_mutants(path):
             elif line.startswith("in "):
                 flush()
                 file = line[3:].strip()
+            elif line.startswith("by "):
+                file_name, _, test_filter = line[3:].strip().partition(" ")
+                mutants[-1].tests = (file_name, test_filter)
             elif line.startswith("- "):
                 if replacement:
                     flush()
