@@ -198,7 +198,14 @@ void abandon_awaited(task_control& awaited) noexcept {
             "a join_handle was destroyed, detached or assigned to while it is awaited; keep it "
             "until the await has returned");
     }
-    tell_waiter(awaited.join.desert());
+    const auto found = awaited.join.desert();
+    if (found.abandoned) {
+        // It has ended since, on the thread of its own runtime.
+        report_if_failed(awaited);
+        dispose_ended(&awaited);
+        return;
+    }
+    tell_waiter(found);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Model of the join of a handle: a task finishes while its handle is awaited, dropped, or awaited
-// and cancelled. The control block must be destroyed once, by the side that came second.
+// Model of the join of a handle: a task finishes while its handle is awaited, dropped, awaited and
+// cancelled, or deserted while it is awaited. The control block must be destroyed once, by the side
+// that came second.
 
 #include <weft/detail/branch/operation_word.hpp>
 #include <weft/detail/sched/join_word.hpp>
@@ -197,6 +198,96 @@ void withdraw_and_await() {
     all.check_end();
 }
 
+// ---- the end of a runtime: the handle goes while somebody waits
+
+// Control blocks are type-stable, so this one stays; what matters is that one side disposes of it.
+struct ending {
+    control shared;
+    waiter waiting;
+    model::lifetime frame;  // Of the awaiter: whoever completes the waiter touches it before.
+    layer::atomic<int> disposed{0};
+
+    void wait_already(bool foreign) {
+        waiting.contents = 7;
+        model::check(shared.word.publish(&waiting, foreign), "published");
+        if (!foreign) {
+            model::check(waiting.word.suspend() == suspend_outcome::suspended, "suspended");
+        }
+    }
+    void dispose() {
+        model::check(shared.owners == 5, "disposed of before its owner left");
+        model::check(disposed.fetch_add(1, order::relaxed) == 0, "disposed of twice");
+    }
+    // As tell_waiter(): nothing is resumed any more.
+    void tell(const join::finish_result& found) {
+        if (found.waiter == nullptr) return;
+        model::check(found.waiter == &waiting && waiting.contents == 7, "who is that?");
+        frame.touch("awaiter");
+        if (found.foreign) {
+            waiting.signalled.store(true, order::release);
+        } else {
+            waiting.word.complete();
+        }
+    }
+    // As abandon() and abandon_awaited().
+    auto owner() {
+        return model::named_thread{"owner", [this] {
+                                       shared.owners = 5;
+                                       if (shared.word.abandon()) return;
+                                       if (shared.word.finished()) return end_for_owner();
+                                       const auto found = shared.word.desert();
+                                       if (found.abandoned) return end_for_owner();
+                                       tell(found);
+                                   }};
+    }
+    void end_for_owner() {
+        model::check(shared.result == 42, "the result is not visible");
+        dispose();
+    }
+    auto task() {
+        return model::named_thread{"task", [this] {
+                                       shared.result = 42;
+                                       const auto found = shared.word.finish();
+                                       if (found.abandoned) return dispose();
+                                       tell(found);
+                                   }};
+    }
+    // The frame of the awaiter is destroyed, as operation::unlink_if_parked() allows it.
+    auto awaiter() {
+        return model::named_thread{"awaiter", [this] {
+                                       if (!shared.word.withdraw(&waiting)) {
+                                           while (waiting.word.is_armed()) layer::pause();
+                                       }
+                                       frame.destroy("awaiter");
+                                   }};
+    }
+};
+
+void desert_alone() {
+    ending all;
+    all.wait_already(false);
+    model::run_threads(all.owner(), all.awaiter());
+    model::run_threads(all.task());
+    model::check(all.disposed.peek() == 1, "not disposed of");
+}
+
+void desert_against_finish() {
+    ending all;
+    all.wait_already(false);
+    model::run_threads(all.owner(), all.task(), all.awaiter());
+    model::check(all.disposed.peek() == 1, "not disposed of");
+}
+
+void desert_a_thread() {
+    ending all;
+    all.wait_already(true);
+    model::run_threads(all.owner(), all.task(), model::named_thread{"foreign", [&] {
+                                                                wait_for_signal(all.waiting);
+                                                                all.frame.destroy("waiter");
+                                                            }});
+    model::check(all.disposed.peek() == 1, "not disposed of");
+}
+
 const model::scenario scenarios[] = {
     {"await", await_against_finish},
     {"drop", drop_against_finish},
@@ -204,6 +295,9 @@ const model::scenario scenarios[] = {
     {"foreign thread", foreign_thread_waits},
     {"poll", poll_until_finished},
     {"withdraw and await", withdraw_and_await},
+    {"desert", desert_alone},
+    {"desert against finish", desert_against_finish},
+    {"desert a thread", desert_a_thread},
 };
 
 }  // namespace

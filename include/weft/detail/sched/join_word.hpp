@@ -5,16 +5,22 @@
 //
 //     value        meaning                                       changed by
 //     running      not ended, nobody waits                       waiter, owner, finisher
-//     a waiter     not ended, this branch waits (a foreign       finisher, waiter's canceller
-//                  thread's waiter carries the tag bit)
-//     abandoned    nobody will ever wait; the finisher reads it  nobody
-//                  and cleans up
-//     finished     ended; whoever would wait cleans up           nobody
+//     a waiter     not ended, this branch waits (a foreign       finisher, canceller of the waiter,
+//                  thread's waiter carries the tag bit)          owner (desert)
+//     abandoned    nobody will ever wait                         finisher, which owns the object
+//     finished     ended; whoever would wait cleans up           owner (desert), which owns it
 //
 // The finisher exchanges the word to `finished` as its last touch of the object unless it found
 // `abandoned`, in which case the object is its own. So exactly one side destroys: the one whose
 // read-modify-write came second. A waiter that is cancelled takes itself out by compare-and-swap;
 // when that fails, the finisher has taken it and will complete it.
+//
+// Desertion. At the end of a runtime frames are destroyed in any order, so a handle may go before
+// the awaiter that waits on it, perhaps in another runtime that ends, is cancelled or finishes the
+// task at the same time. desert() is the exchange of an owner that does not care what it finds: a
+// waiter, which it completes as a finisher would; nobody, where a canceller was faster; or the end,
+// and then the object is the owner's. The waiter's canceller then fails, and the waiter waits for
+// its completer as for any other (operation::unlink_if_parked).
 #pragma once
 
 #include <atomic>
@@ -25,7 +31,7 @@ namespace weft::detail {
 template <class Layer, class Waiter>
 class join_word {
 public:
-    /// What finish() found.
+    /// What finish() or desert() found.
     struct finish_result {
         Waiter* waiter = nullptr;  ///< To be completed by the caller.
         bool foreign = false;      ///< The waiter is a foreign thread's, not a branch.
@@ -63,11 +69,15 @@ public:
                                              std::memory_order_acquire);
     }
 
-    /// Owner, where abandon() has failed and the other side has not finished: gives the object up
-    /// although a waiter is published, and returns it, to be completed by the caller. Only while
-    /// nobody else can change the word. The orders are those of finish() and abandon().
+    /// Owner, where abandon() has failed: gives the object up although a waiter is published, and
+    /// returns it, to be completed by the caller; `abandoned` if the other side has finished
+    /// meanwhile. Release hands what the owner did to a finisher that destroys; acquire takes over
+    /// the contents of a waiter, or the result.
     finish_result desert() noexcept {
         const std::uintptr_t found = word_.exchange(abandoned_value, std::memory_order_acq_rel);
+        if (found == finished_value) {
+            return {.abandoned = true};
+        }
         return {.waiter = reinterpret_cast<Waiter*>(found & ~foreign_tag),
                 .foreign = (found & foreign_tag) != 0};
     }
