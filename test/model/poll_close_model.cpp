@@ -2,11 +2,14 @@
 
 // Model of the life of a descriptor: closing against operations that enter, arm, wait and leave,
 // against moving polls and against final completions. The file is closed once, when nothing in the
-// program or in the kernel can name it any more; who waits is told; old handles get nowhere.
+// program or in the kernel can name it any more; who waits is told; old handles get nowhere. And
+// those who wait for the end: a second closer against the last reference.
 
 #include "poll_fixture.hpp"
 
 #include <weft/detail/base/spin_lock.hpp>
+
+#include <utility>
 
 namespace model = weft::model;
 using weft::detail::direction;
@@ -448,6 +451,146 @@ void close_with_queue() {
     model::check(all.guarded + refused == 2, "a turn is lost");
 }
 
+// Those who wait for the end of a life: the list is a stand-in, in the steps of poll_descriptor.cpp
+// and close_operation.cpp. Whoever returns from a close comes after close(2).
+struct close_waiter {
+    waiter branch;
+    layer::var<bool> linked{false};
+};
+
+struct waiting_fixture {
+    word_type word;
+    std::uint32_t generation;
+    weft::detail::spin_lock<layer> lock;
+    std::array<close_waiter*, 3> waiters{};
+    unsigned length = 0;
+    layer::var<int> file{1};  // 0: close(2) has returned.
+    int closes = 0;
+    bool lives_again = false;  // The slot is taken at once.
+    std::uint32_t next = 0;
+
+    waiting_fixture() : generation(word.open()) {}
+
+    void end_life() {
+        lock.lock();
+        const auto told = std::exchange(waiters, {});
+        length = 0;
+        for (close_waiter* each : told) {
+            if (each != nullptr) each->linked = false;
+        }
+        lock.unlock();
+        model::check(++closes == 1, "the file is closed twice");
+        file = 0;
+        word.end_life();
+        if (lives_again) next = word.open();
+        for (close_waiter* each : told) {
+            if (each != nullptr) complete(&each->branch);
+        }
+    }
+    void drop() {
+        if (word.drop_reference()) end_life();
+    }
+    void close() {
+        if (word.begin_close(generation)) drop();
+    }
+
+    // As close_operation::start(). True: the branch is parked.
+    bool start(close_waiter& self) {
+        const bool waits = word.add_reference(generation);
+        if (waits) {
+            lock.lock();
+            self.linked = true;
+            waiters[length++] = &self;
+            lock.unlock();
+        }
+        close();
+        if (!waits) {
+            while (word.generation() == generation) layer::pause();
+            return false;
+        }
+        drop();
+        return self.branch.word.suspend() == suspend_outcome::suspended;
+    }
+
+    auto closer(const char* name, close_waiter& self) {
+        return model::named_thread{
+            name, [this, &self] {
+                if (start(self)) {
+                    model::block_until([&] { return self.branch.runnable.peek() != 0; }, "close");
+                    self.branch.runnable.exchange(0, order::acquire);
+                }
+                model::check(file == 0, "a close returns before close(2)");
+            }};
+    }
+};
+
+// Two close the same descriptor and wait; the second may come before, while or after the first one
+// drops the last reference.
+void two_who_wait() {
+    waiting_fixture all;
+    close_waiter first, second;
+    model::run_threads(all.closer("first", first), all.closer("second", second));
+    model::check(all.closes == 1, "the file is never closed");
+}
+
+// The same while somebody uses the descriptor.
+void two_who_wait_and_a_user() {
+    waiting_fixture all;
+    close_waiter first, second;
+    model::run_threads(all.closer("first", first), all.closer("second", second),
+                       model::named_thread{"user", [&] {
+                                               if (!all.word.add_use(all.generation)) return;
+                                               model::check(all.file == 1, "used after its end");
+                                               all.drop();
+                                           }});
+    model::check(all.closes == 1, "the file is never closed");
+}
+
+// The slot lives again at once, before the second one comes or while it waits: an old handle neither joins nor ends that life.
+void late_closer() {
+    waiting_fixture all;
+    all.lives_again = true;
+    close_waiter late;
+    model::run_threads(model::named_thread{"first", [&] { all.close(); }},
+                       all.closer("late", late));
+    const std::uint32_t next = all.next;
+    model::check(all.closes == 1, "the file is never closed");
+    model::check(all.word.enter(next, direction::read) == enter_outcome::entered,
+                 "the new life is not usable");
+    model::check(all.word.leave(direction::read) == word_type::leave_outcome::left,
+                 "a reference of the new life is wrong");
+    model::check(all.word.begin_close(next) && all.word.drop_reference(),
+                 "a reference of the new life is wrong");
+}
+
+// A wait that is cancelled while the life ends.
+void cancel_the_wait() {
+    waiting_fixture all;
+    close_waiter waiting;
+    model::check(all.word.add_use(all.generation), "open");
+    model::check(all.start(waiting), "parked");
+    model::run_threads(
+        model::named_thread{"user", [&] { all.drop(); }},
+        model::named_thread{"canceller", [&] {
+                                if (!waiting.branch.word.request_stop(false)) return;
+                                all.lock.lock();
+                                const bool withdrawn = waiting.linked;
+                                if (withdrawn) {
+                                    all.waiters = {};
+                                    waiting.linked = false;
+                                }
+                                all.lock.unlock();
+                                if (withdrawn) {
+                                    waiting.branch.word.withdrawn();
+                                } else if (!waiting.branch.word.let_go()) {
+                                    return;
+                                }
+                                waiting.branch.runnable.exchange(1, order::release);
+                            }});
+    model::check(waiting.branch.runnable.peek() == 1, "a wake-up is lost");
+    model::check(all.closes == 1, "the file is never closed");
+}
+
 constexpr model::scenario scenarios[] = {
     {"close against arm", close_against_arm},
     {"close against data", close_against_data},
@@ -459,6 +602,10 @@ constexpr model::scenario scenarios[] = {
     {"turns", turns},
     {"cancel in the queue", cancel_in_queue},
     {"close with a queue", close_with_queue},
+    {"two who wait", two_who_wait},
+    {"two who wait and a user", two_who_wait_and_a_user},
+    {"late closer", late_closer},
+    {"cancel the wait", cancel_the_wait},
 };
 
 }  // namespace

@@ -125,14 +125,15 @@ public:
 
     /// A reference for whoever wants to wait for the end of this life, closing or not. False: it
     /// has ended already, or whoever dropped the last reference is about to end it, and nobody
-    /// joins it there.
+    /// joins it there; wait for another generation() then.
     bool add_reference(std::uint32_t generation) noexcept {
-        // Acquire pairs with end_life(): who is told that the life has ended comes after close(2).
-        std::uint64_t value = word_.load(std::memory_order_acquire);
+        std::uint64_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
             if (generation_of(value) != generation || is_last(value)) return false;
-            if (word_.compare_exchange_weak(value, value + one_reference, std::memory_order_acquire,
-                                            std::memory_order_acquire)) {
+            // Relaxed: it only keeps the life from ending. The list of those who wait is ordered by
+            // its lock, the end of the life by drop_reference(), and close(2) by generation().
+            if (word_.compare_exchange_weak(value, value + one_reference, std::memory_order_relaxed,
+                                            std::memory_order_relaxed)) {
                 return true;
             }
         }
@@ -168,7 +169,9 @@ public:
         return is_open(word_.load(std::memory_order_relaxed), generation);
     }
 
-    /// The generation, to tell a late event from a current one. Acquire pairs with open().
+    /// The generation, to tell a late event from a current one, and an ended life from one that is
+    /// about to end. Acquire pairs with open() and end_life(): who sees another generation comes
+    /// after close(2).
     std::uint32_t generation() const noexcept {
         return generation_of(word_.load(std::memory_order_acquire));
     }
