@@ -6,6 +6,7 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/base/assert.hpp>
+#include <weft/detail/sched/parking_loop.hpp>
 #include <weft/detail/sched/promise.hpp>
 #include <weft/detail/sched/task_life.hpp>
 
@@ -475,37 +476,25 @@ void runtime_core::join() {
 // Waking and readying from outside.
 
 bool runtime_core::wake_if_needed() noexcept {
-    if (!idle.wake_wanted()) {
-        return false;
-    }
-    const std::uint32_t holder = sentinel.holder_hint();
-    worker_thread* last_choice =
-        holder == sentinel_role<layer>::none ? nullptr : workers_[holder].get();
-    worker_thread* chosen = idle.wake_one(last_choice);
-    if (chosen == nullptr) {
-        return false;
-    }
+    return wake_searcher(*this);
+}
+
+void runtime_core::count_wake() noexcept {
     if (worker_thread* here = current_worker_of(*this)) {
         here->p.wakes.add();
     }
-    chosen->wake();
-    return true;
 }
 
-void runtime_core::fill_role() noexcept {
-    // The first two loads decide nearly always, and cost nothing.
-    if (idle.wake_wanted() && sentinel.vacant() && anything_to_watch()) {
-        wake_if_needed();
+bool runtime_core::anything_published() const noexcept {
+    if (global.size() != 0) {
+        return true;
     }
-}
-
-bool runtime_core::anything_to_watch() const noexcept {
     for (const auto& each : workers_) {
-        if (each->p.timers.earliest() != no_deadline) {
+        if (!each->p.queue.empty()) {
             return true;
         }
     }
-    return netpoller_->needs_watcher();
+    return false;
 }
 
 void runtime_core::inject(branch_list& readied) noexcept {

@@ -95,9 +95,13 @@ public:
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
     bool wake_if_needed() noexcept;
-    /// Wakes a parked worker if the role of the sentinel is vacant and there is something to watch:
-    /// see sentinel.hpp.
-    void fill_role() noexcept;
+
+    // What parking_loop.hpp asks of what all workers share.
+
+    /// The recheck of idle_protocol.hpp: its loads are seq_cst.
+    bool anything_published() const noexcept;
+    bool unwatched() const noexcept { return sentinel.vacant() && netpoller_->needs_watcher(); }
+    void count_wake() noexcept;
 
     /// A task has ended on `on`: counts, and begins the stop after the last one of the draining
     /// phase.
@@ -144,7 +148,6 @@ private:
     void take_start_step(std::uint32_t index, start_step step);
     void give_up_start();
     void start_grace_timer(worker_thread& on) noexcept;
-    bool anything_to_watch() const noexcept;
     void begin_stop() noexcept;
     void wait_until_all_stopped();
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);

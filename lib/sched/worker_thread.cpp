@@ -9,6 +9,7 @@
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/branch/operation.hpp>
+#include <weft/detail/sched/parking_loop.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -70,8 +71,7 @@ void worker_thread::run() {
 }
 
 branch* worker_thread::next() {
-    // Relaxed: serve_attention() acquires what it is about.
-    if (attention_.load(std::memory_order_relaxed) != 0 && !serve_attention()) {
+    if (!attend()) {
         return nullptr;
     }
     ++turns_;
@@ -100,7 +100,7 @@ branch* worker_thread::next() {
         }
         return begin_slice(taken);
     }
-    return find_work();
+    return detail::find_work(*this, *runtime_);
 }
 
 branch* worker_thread::begin_slice(branch* taken) noexcept {
@@ -170,7 +170,7 @@ branch* worker_thread::take_global(std::size_t limit) noexcept {
     }
     // They were in no queue for a moment, in which a parking worker may have missed them. A
     // searcher looks at its own queue when it stops searching; nobody else does.
-    if (!searching_) {
+    if (!searching) {
         p.queue.publish_barrier();
         runtime_->wake_if_needed();
     }
@@ -210,31 +210,8 @@ void worker_thread::execute(branch* running) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Without work of its own.
 
-branch* worker_thread::find_work() {
-    for (;;) {
-        if (attention_.load(std::memory_order_relaxed) != 0 && !serve_attention()) {
-            return nullptr;
-        }
-        if (branch* taken = find_published()) {
-            if (searching_) {
-                search_succeeded();
-            }
-            runtime_->fill_role();
-            return taken;
-        }
-        runtime_->idle.park(*this, std::exchange(searching_, false));
-        if (anything_published()) {
-            // Back to search, whatever the limit says: this is the recheck that publishers rely on.
-            runtime_->idle.unpark(*this, true);
-            searching_ = true;
-            continue;
-        }
-        sleep();
-    }
-}
-
 // One look at everything that is not in the own ring, in the order of search.
-branch* worker_thread::find_published() {
+branch* worker_thread::look() {
     if (runtime_->global.size() != 0) {
         if (branch* taken = take_global(local_queue<layer, branch>::capacity / 2)) {
             return begin_slice(taken);
@@ -252,10 +229,10 @@ branch* worker_thread::find_published() {
             return begin_slice(taken);
         }
     }
-    if (!searching_) {
-        searching_ = runtime_->idle.begin_search();
+    if (!searching) {
+        searching = runtime_->idle.begin_search();
     }
-    if (!searching_) {
+    if (!searching) {
         return nullptr;
     }
     branch* stolen = steal();
@@ -319,31 +296,6 @@ branch* worker_thread::steal_next_of(processor& victim) noexcept {
     return taken;
 }
 
-// A searcher found something. The last one to stop searching looks whether more is left: publishers
-// that saw it searching have not woken anybody.
-void worker_thread::search_succeeded() noexcept {
-    searching_ = false;
-    if (!runtime_->idle.end_search()) {
-        return;
-    }
-    if (p.queue.size() != 0 || anything_published()) {
-        runtime_->wake_if_needed();
-    }
-}
-
-// The recheck of idle_protocol.hpp: its loads are seq_cst.
-bool worker_thread::anything_published() noexcept {
-    if (runtime_->global.size() != 0) {
-        return true;
-    }
-    for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
-        if (!runtime_->worker_at(i).p.queue.empty()) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // ---------------------------------------------------------------------------------------------
 // Timers and I/O.
 
@@ -390,6 +342,17 @@ void worker_thread::ready_next(branch* readied) noexcept {
 
 // With an empty runnext, the branch would go there and come out at once: the two locked operations
 // are saved. Everything that the loop does between two branches is due as if it had passed there.
+//
+// Why this needs no protocol. The branch is never in a place where another thread looks: whoever
+// completed it owns it alone, direct_ belongs to this thread, and run() takes it before anything
+// else. So there is nothing to steal, and nothing that a thief of runnext could race for: it is
+// empty, only this thread fills it, and peek_next() reads what this thread wrote or a thief's null.
+// No wake is owed either. A wake is owed for a branch that waits, and this one does not: what lies
+// between here and its resumption is what lies between any branch that was taken and its
+// resumption. Branches that do wait were published, with a wake of their own, when they were put
+// where they are; that they pass unseen here, where next() would have looked at the ring, changes
+// nothing about them, and the conditions below bound for how long. For the same reason the worker
+// cannot park or leave its loop with a branch in hand (asserted in sleep()).
 void worker_thread::ready_last(branch* readied) noexcept {
     const bool loop_is_due = (turns_ + 1) % poll_period == 0 || ticks_ % global_period == 0 ||
                              attention_.load(std::memory_order_relaxed) != 0;
@@ -409,7 +372,10 @@ void worker_thread::ready_back(branch* readied) noexcept {
     readied->status = branch_status::queued;
     const bool alone = p.queue.ring_size() == 0;
     p.queue.push_back(readied, overflow_to{*this});
-    // What lies behind others is a publication. Alone in the ring, this worker takes it next.
+    // What lies behind others is a publication. Alone in the ring, it is what this worker takes
+    // next, or next after the branch in runnext. That one was published when it was put there; a
+    // worker that parks and misses it has read the null of pop_next(), whose release comes after
+    // our store of the tail, so it finds this one.
     if (!alone) {
         p.queue.publish_barrier();
         runtime_->wake_if_needed();
@@ -430,46 +396,24 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Sleeping and waking.
 
-void worker_thread::sleep() {
-    const bool is_sentinel = runtime_->sentinel.take(index_);
-    const monotonic_time deadline = is_sentinel ? watch_all_timers() : p.timers.earliest();
+// Sleeps in the poller if that has to be watched, or else on a futex.
+void worker_thread::sleep(monotonic_time deadline, bool is_sentinel, branch_list& brought) {
+    WEFT_ASSERT(direct_ == nullptr);
     timers_untold_ = false;
-    branch_list readied;
     const bool in_poller = io_->must_wait_here(is_sentinel);
     p.parks.add();
     if (park_word_.prepare(in_poller ? sleep_kind::in_poller : sleep_kind::in_futex)) {
         if (in_poller) {
-            io_->wait(deadline, readied);
+            io_->wait(deadline, brought);
         } else {
             futex_wait(park_word_.word(), static_cast<std::uint32_t>(sleep_kind::in_futex),
                        deadline);
         }
         park_word_.finish();
     }
-    leave_sleep(is_sentinel, readied);
 }
 
-// The sentinel sleeps until the earliest timer of all processors. Another parked worker sleeps until
-// its own earliest one, so that it need not wake the sentinel for a timer before it parks.
-monotonic_time worker_thread::watch_all_timers() noexcept {
-    monotonic_time deadline = no_deadline;
-    for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
-        deadline = std::min(deadline, runtime_->worker_at(i).p.timers.earliest());
-    }
-    runtime_->sentinel.watch_until(deadline);
-    return deadline;
-}
-
-void worker_thread::leave_sleep(bool was_sentinel, branch_list& readied) noexcept {
-    if (was_sentinel) {
-        runtime_->sentinel.leave();
-    }
-    // Off the list by itself, or taken off by a waker; in both cases it counts as searching. So what
-    // it brings along wakes nobody before it has taken its own share; then search_succeeded() looks
-    // whether something is left for others.
-    runtime_->idle.unpark(*this, true);
-    searching_ = true;
-    ready_batch(readied);
+void worker_thread::back_from_sleep(bool was_sentinel) noexcept {
     // From now on this worker may be busy, and its timers need somebody who watches.
     timers_untold_ = p.timers.earliest_hint() != no_deadline;
     if (!was_sentinel) {
@@ -492,6 +436,11 @@ void worker_thread::wake() noexcept {
         case sleep_kind::notified:
             break;
     }
+}
+
+bool worker_thread::attend() noexcept {
+    // Relaxed: serve_attention() acquires what it is about.
+    return attention_.load(std::memory_order_relaxed) == 0 || serve_attention();
 }
 
 // False: the runtime stops.
@@ -524,12 +473,7 @@ bool worker_thread::serve_attention() noexcept {
 
 void worker_thread::tell_sentinel() noexcept {
     timers_untold_ = false;
-    const std::uint32_t holder = runtime_->sentinel.to_be_woken(p.timers.earliest());
-    if (holder == sentinel_role<layer>::vacant_role) {
-        runtime_->fill_role();
-    } else if (holder != sentinel_role<layer>::none && holder != index_) {
-        runtime_->worker_at(holder).wake();
-    }
+    detail::tell_sentinel(*this, *runtime_);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@
 //     own poller        without waiting
 //     steal             four passes over the others in random order: rings; in the last pass also
 //                       due timers, and runnext if it stays there for about 3 us
-//     park              see idle_protocol.hpp; then sleep in the ring or on a futex
+//     park              see parking_loop.hpp; sleep in the ring or on a futex
 //
 // A tick is a time slice: what comes from runnext does not count. A turn is one trip through the
 // loop. Go's phase is kept: the first branch runs in tick 1.
@@ -68,7 +68,19 @@ public:
     void release_control(task_control* released) noexcept;
 
     processor p;
+
+    // What parking_loop.hpp asks of a worker; on its own thread, but for earliest_timer().
+
+    using ready_list = branch_list;
     parked_link<worker_thread> parked;  ///< Guarded by the lock of idle_protocol.
+    bool searching = false;
+    bool attend() noexcept;
+    branch* look();
+    bool has_own_work() const noexcept { return p.queue.size() != 0; }
+    monotonic_time earliest_timer() const noexcept { return p.timers.earliest(); }
+    void sleep(monotonic_time deadline, bool is_sentinel, branch_list& brought);
+    void ready(branch_list& brought) noexcept { ready_batch(brought); }
+    void back_from_sleep(bool was_sentinel) noexcept;
 
 private:
     friend class worker;
@@ -87,8 +99,6 @@ private:
     bool slice_is_young(std::uint32_t link) const noexcept;
     branch* begin_slice(branch* taken) noexcept;
     branch* take_global(std::size_t limit) noexcept;
-    branch* find_work();
-    branch* find_published();
     branch* steal();
     branch* steal_next_of(processor& victim) noexcept;
     bool run_timers_of(processor& of, std::size_t limit = timer_batch) noexcept;
@@ -98,18 +108,12 @@ private:
 
     bool serve_attention() noexcept;
     void tell_sentinel() noexcept;
-    void search_succeeded() noexcept;
-    bool anything_published() noexcept;
-    void sleep();
-    monotonic_time watch_all_timers() noexcept;
-    void leave_sleep(bool was_sentinel, branch_list& readied) noexcept;
 
     std::uint32_t ticks_ = 1;         ///< As in Go, the first branch runs in tick 1.
     std::uint32_t turns_ = 0;
     std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
     monotonic_time slice_began_ = 0;  ///< When the slice was inherited for the first time.
     monotonic_time slice_tick_ = 0;   ///< The tick of that time; see slice_over().
-    bool searching_ = false;
     bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
     branch* direct_ = nullptr;          ///< Runs next, without a trip through runnext.
     task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.

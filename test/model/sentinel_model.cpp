@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Model of the sentinel's role and deadline, with the parking of workers around it: the timers of a
-// busy worker are served by an idle one, in time.
+// busy worker are served by an idle one, in time. The loop and its order of steps is weft's own
+// (parking_loop.hpp); branches, heaps and the sleep itself are stand-ins.
 //
 // Time is abstract. A sleeper with a deadline may wake by it at any moment; it is late if it finds
 // a timer that is due before that deadline and that its owner had told of. A busy worker goes on
@@ -10,11 +11,11 @@
 #include <weft/detail/base/spin_lock.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/park_word.hpp>
+#include <weft/detail/sched/parking_loop.hpp>
 #include <weft/detail/sched/sentinel.hpp>
 
 #include "explorer.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -30,6 +31,7 @@ constexpr std::int64_t no_deadline = role::for_ever;
 constexpr auto asleep = static_cast<std::uint32_t>(sleep_kind::in_futex);
 
 struct world;
+struct branch;
 
 struct worker {
     struct link {
@@ -37,23 +39,37 @@ struct worker {
         layer::var<worker*> previous{nullptr};
         layer::var<bool> listed{false};
     };
-    link parked;
     weft::detail::park_word<layer> word;
     // The heap of this worker: one timer, the earliest.
     layer::atomic<std::int64_t> earliest{no_deadline};
     // Its owner has told of it: bookkeeping of the model.
     model::shared<std::int64_t> told{no_deadline};
-    bool searching = false;
     // Its next branch readies another one.
     bool brings_work = false;
+    // It has collected timers: branches to run.
+    bool fired = false;
+    std::int64_t now = 0;
     world* all = nullptr;
-    std::uint32_t index = 0;
+    std::uint32_t number = 0;
+
+    // For parking_loop.hpp.
+    struct ready_list {};
+    link parked;
+    bool searching = false;
+    std::uint32_t index() const { return number; }
+    bool attend() const { return true; }
+    branch* look();
+    bool has_own_work() const { return false; }
+    std::int64_t earliest_timer() const { return earliest.load(order::seq_cst); }
+    void sleep(std::int64_t deadline, bool is_sentinel, ready_list&);
+    void ready(ready_list&) const {}
+    void back_from_sleep(bool was_sentinel);
+    // Whoever sleeps looks at the word itself, in block_until().
+    void wake() { static_cast<void>(word.wake()); }
 
     void idle_loop();
-    bool sleep();
-    bool collect(worker& from, std::int64_t now);
+    bool collect(worker& from);
     void add_timer(std::int64_t when);
-    void wake();
 };
 
 struct world {
@@ -69,7 +85,7 @@ struct world {
     explicit world(std::uint32_t count) : processors(count), idle(count) {
         for (std::uint32_t i = 0; i < 4; ++i) {
             workers[i].all = this;
-            workers[i].index = i;
+            workers[i].number = i;
         }
         model::name(*this, "world");
         model::name(workers[0], "worker 0");
@@ -77,6 +93,14 @@ struct world {
         model::name(workers[2], "worker 2");
         model::name(workers[3], "worker 3");
     }
+
+    // For parking_loop.hpp.
+    std::uint32_t processor_count() const { return processors; }
+    worker& worker_at(std::uint32_t index) { return workers[index]; }
+    bool anything_published() const { return work.load(order::seq_cst) != 0; }
+    bool unwatched() const { return false; }
+    void count_wake() const {}
+
     bool take_work() {
         int left = work.load(order::seq_cst);
         while (left > 0) {
@@ -88,22 +112,7 @@ struct world {
     }
     void add_work() {
         work.fetch_add(1, order::seq_cst);
-        wake_if_needed();
-    }
-    void wake_if_needed() {
-        if (!idle.wake_wanted()) return;
-        const std::uint32_t holder = sentinel.holder_hint();
-        worker* last_choice = holder == role::none ? nullptr : &workers[holder];
-        if (worker* chosen = idle.wake_one(last_choice)) chosen->wake();
-    }
-    // As runtime_core::fill_role().
-    void fill_role() {
-        if (!idle.wake_wanted() || !sentinel.vacant()) return;
-        bool anything = false;
-        for (std::uint32_t i = 0; i < processors; ++i) {
-            if (workers[i].earliest.load(order::seq_cst) != no_deadline) anything = true;
-        }
-        if (anything) wake_if_needed();
+        weft::detail::wake_searcher(*this);
     }
     // The running branch keeps its worker until all timers are served, or nobody is idle.
     void hog() {
@@ -113,25 +122,16 @@ struct world {
         model::may_sleep_for_ever();
         --hogs;
     }
-    void serve(worker& busy);
     // What the busy worker does when its branch has ended.
     void serve_own(worker& busy) {
         hog();
-        serve(busy);
+        busy.now = no_deadline - 1;
+        busy.collect(busy);
     }
 };
 
-void world::serve(worker& busy) {
-    busy.collect(busy, no_deadline - 1);
-}
-
-void worker::wake() {
-    // Whoever sleeps looks at the word itself, in block_until().
-    static_cast<void>(word.wake());
-}
-
 // As timer_heap::collect_due() and fire().
-bool worker::collect(worker& from, std::int64_t now) {
+bool worker::collect(worker& from) {
     std::int64_t when = from.earliest.load(order::seq_cst);
     if (when > now) return false;
     if (!from.earliest.compare_exchange_strong(when, no_deadline, order::seq_cst, order::seq_cst)) {
@@ -142,81 +142,52 @@ bool worker::collect(worker& from, std::int64_t now) {
     return true;
 }
 
-// As worker::timer_added() followed by worker_thread::tell_sentinel().
+// As worker::timer_added() and worker_thread::tell_sentinel().
 void worker::add_timer(std::int64_t when) {
     if (earliest.exchange(when, order::seq_cst) == no_deadline) ++all->timers_left;
-    const std::uint32_t holder = all->sentinel.to_be_woken(when);
-    if (holder == role::vacant_role) {
-        if (all->idle.anybody_parked()) all->fill_role();
-    } else if (holder != role::none && holder != index) {
-        all->workers[holder].wake();
-    }
+    weft::detail::tell_sentinel(*this, *all);
     told = when;
 }
 
-// As worker_thread::find_work(): only with work in hand does it stop looking.
+// A branch is all that there is to run; which one does not matter.
+branch* worker::look() {
+    if (!searching) searching = all->idle.begin_search();
+    const bool found = std::exchange(fired, false) || all->take_work();
+    return found ? reinterpret_cast<branch*>(this) : nullptr;
+}
+
 void worker::idle_loop() {
     model::may_sleep_for_ever();
-    bool fired = false;
     for (;;) {
-        if (!searching) searching = all->idle.begin_search();
-        if (std::exchange(fired, false) || all->take_work()) {
-            if (std::exchange(searching, false) && all->idle.end_search() &&
-                all->work.load(order::seq_cst) != 0) {
-                all->wake_if_needed();
-            }
-            all->fill_role();
-            if (std::exchange(brings_work, false)) all->add_work();
-            all->hog();
-            continue;
-        }
-        all->idle.park(*this, std::exchange(searching, false));
-        if (all->work.load(order::seq_cst) != 0) {
-            all->idle.unpark(*this, true);
-            searching = true;
-            continue;
-        }
-        fired = sleep();
+        weft::detail::find_work(*this, *all);
+        if (std::exchange(brings_work, false)) all->add_work();
+        all->hog();
     }
 }
 
-// As worker_thread::sleep() and leave_sleep(). True: timers were collected.
-bool worker::sleep() {
-    const bool is_sentinel = all->sentinel.take(index);
-    std::int64_t deadline = no_deadline;
-    if (is_sentinel) {
+void worker::sleep(std::int64_t deadline, bool is_sentinel, ready_list&) {
+    now = 0;
+    if (!word.prepare(sleep_kind::in_futex)) return;
+    model::may_sleep_for_ever(deadline == no_deadline);
+    model::block_until([&] { return deadline != no_deadline || word.word().peek() != asleep; },
+                       "sleep");
+    if (word.word().peek() == asleep) {
+        now = deadline;
         for (std::uint32_t i = 0; i < all->processors; ++i) {
-            deadline = std::min(deadline, all->workers[i].earliest.load(order::seq_cst));
+            model::check(!is_sentinel || all->workers[i].told >= now, "a timer is late");
         }
-        all->sentinel.watch_until(deadline);
-    } else {
-        deadline = earliest.load(order::seq_cst);
     }
-    std::int64_t now = 0;
-    if (word.prepare(sleep_kind::in_futex)) {
-        model::may_sleep_for_ever(deadline == no_deadline);
-        model::block_until([&] { return deadline != no_deadline || word.word().peek() != asleep; },
-                           "sleep");
-        if (word.word().peek() == asleep) {
-            now = deadline;
-            for (std::uint32_t i = 0; i < all->processors; ++i) {
-                model::check(!is_sentinel || all->workers[i].told >= now, "a timer is late");
-            }
-        }
-        word.finish();
+    word.finish();
+}
+
+void worker::back_from_sleep(bool was_sentinel) {
+    if (!was_sentinel) {
+        fired = collect(*this);
+        return;
     }
-    if (is_sentinel) all->sentinel.leave();
-    all->idle.unpark(*this, true);
-    searching = true;
-    bool served = false;
-    if (is_sentinel) {
-        for (std::uint32_t i = 0; i < all->processors; ++i) {
-            served = collect(all->workers[i], now) || served;
-        }
-    } else {
-        served = collect(*this, now);
+    for (std::uint32_t i = 0; i < all->processors; ++i) {
+        fired = collect(all->workers[i]) || fired;
     }
-    return served;
 }
 
 // ---- scenarios
