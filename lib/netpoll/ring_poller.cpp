@@ -231,11 +231,11 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     if (nothing_to_do && inbox_.prepare_sleep()) {
         judge(ring_.wait(deadline));
         inbox_.finish_sleep();
-        if (refused_since_ != no_deadline) rest();
     }
     take_requests();
     turn(readied);
     rung_ = false;
+    if (refused_since_ != no_deadline) rest();
 }
 
 void ring_poller::turn(branch_list& readied) noexcept {
