@@ -83,3 +83,17 @@ TEST_CASE("threads outside spawn and wait", "[runtime]") {
     CHECK(sum == 4 * 199 * 200 / 2);
     CHECK(runtime.statistics().tasks_alive() == 0);
 }
+
+TEST_CASE("a handle in a variable keeps its task when the wait for it ends early", "[spawn]") {
+    auto main = []() -> weft::task<int> {
+        auto handle = weft::co_spawn([]() -> weft::task<int> {
+            co_await weft::sleep_for(20ms);
+            co_return 7;
+        }());
+        const auto early = co_await weft::as_result(weft::with_timeout(1ms, handle));
+        if (early || early.error() != std::errc::timed_out || !handle) co_return -1;
+        const auto whole = co_await weft::as_result(handle);
+        co_return whole ? *whole : -2;
+    };
+    CHECK(weft::run(main(), {.processors = 1}) == 7);
+}

@@ -23,7 +23,7 @@ class [[nodiscard]] result_awaiter {
     static_assert(resumes_through_weft<Awaitable>, WEFT_FOREIGN_AWAITER);
 
 public:
-    explicit result_awaiter(Awaitable&& op) : inner_(detail::get_awaiter(std::move(op))) {}
+    explicit result_awaiter(Awaitable&& op) : inner_(detail::get_awaiter(std::forward<Awaitable>(op))) {}
 
     bool await_ready() { return inner_.await_ready(); }
 
@@ -52,9 +52,9 @@ private:
 template <class Awaitable>
 class [[nodiscard]] result_request {
 public:
-    explicit result_request(Awaitable op) : op_(std::move(op)) {}
+    explicit result_request(Awaitable&& op) : op_(std::forward<Awaitable>(op)) {}
     result_awaiter<Awaitable> operator co_await() && {
-        return result_awaiter<Awaitable>(std::move(op_));
+        return result_awaiter<Awaitable>(std::forward<Awaitable>(op_));
     }
 
 private:
@@ -66,13 +66,14 @@ private:
 /// `co_await as_result(op)` gives the value of `op` or its error code instead of throwing: a
 /// result<T> for an `op` that gives a T. Errors are the std::system_errors that `op` throws, a
 /// cancelled or late operation included; other exceptions pass through. Suspends and resumes as
-/// `op` does. An `op` that gives a reference does not compile.
-template <detail::awaitable Awaitable>
-detail::result_request<Awaitable> as_result(Awaitable op) {
+/// `op` does. An `op` that gives a reference does not compile. `op` is moved or copied; a join_handle
+/// in a variable is used where it is, and keeps its task when the wait for it fails.
+template <class Given, detail::awaitable Awaitable = detail::kept_awaitable<Given>>
+detail::result_request<Awaitable> as_result(Given&& op) {
     static_assert(!std::is_reference_v<detail::awaited_value<Awaitable>>,
                   "weft: as_result of an operation that gives a reference: result<T> holds values "
                   "only; let the task give a pointer");
-    return detail::result_request<Awaitable>(std::move(op));
+    return detail::result_request<Awaitable>(std::forward<Given>(op));
 }
 
 }  // namespace weft

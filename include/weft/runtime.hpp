@@ -130,9 +130,8 @@ T run(task<T> main, runtime_options options = {},
         detail::throw_empty_task();
     }
     detail::main_runtime runtime(std::move(options));
-    detail::task_control* control = runtime.run(main.release_frame(), where);
-    bool refused = false;
-    return detail::take_result<T>(control, refused);
+    detail::held_task ended(runtime.run(main.release_frame(), where));
+    return detail::take_result<T>(ended);
 }
 
 /// What a task may ask about the runtime that it runs in. Throws std::logic_error elsewhere.

@@ -38,75 +38,72 @@ template <class T>
 class [[nodiscard]] join_handle {
 public:
     join_handle() noexcept = default;
-    join_handle(join_handle&& other) noexcept
-        : control_(std::exchange(other.control_, nullptr)),
-          refused_(std::exchange(other.refused_, false)) {}
+    join_handle(join_handle&&) noexcept = default;
     join_handle& operator=(join_handle&& other) noexcept {
         if (this != &other) {
             drop();
-            control_ = std::exchange(other.control_, nullptr);
-            refused_ = std::exchange(other.refused_, false);
+            held_ = std::move(other.held_);
         }
         return *this;
     }
     ~join_handle() { drop(); }
 
     /// False for a handle whose task was joined, detached or moved to another handle.
-    explicit operator bool() const noexcept { return control_ != nullptr || refused_; }
+    explicit operator bool() const noexcept { return !held_.empty(); }
 
-    /// Has the task ended, so that awaiting it would not wait? Any thread.
+    /// Has the task ended, so that awaiting it would not wait? False for an empty handle. Any
+    /// thread, also while another one awaits the handle, as long as the handle stays where it is
+    /// and the runtime has not ended.
     bool done() const noexcept {
-        return refused_ || (control_ != nullptr && control_->join.finished());
+        if (held_.refused()) { return true; }
+        const detail::task_life life = held_.life();
+        return life.control != nullptr && detail::has_ended(life);
     }
 
     /// Asks the task to end: its parked operation, or the next one it starts, throws
-    /// operation_canceled. Any thread; returns at once. Does nothing for a task that has ended.
+    /// operation_canceled. Returns at once; does nothing for a task that has ended. Any thread, as
+    /// done().
     void request_stop() const noexcept {
-        if (control_ != nullptr) {
-            detail::request_stop(*control_);
-        }
+        const detail::task_life life = held_.life();
+        if (life.control != nullptr) { detail::request_stop(life); }
     }
 
     /// Lets the task run on by itself. An exception that leaves it goes to the runtime's handler.
     void detach() noexcept {
-        if (control_ != nullptr) {
-            detail::abandon(std::exchange(control_, nullptr));
-        }
-        refused_ = false;
+        held_.take_refusal();
+        if (detail::task_control* control = held_.take()) { detail::abandon(control); }
     }
 
     /// The id that this_task::id() gives inside the task; 0 for an empty handle.
-    std::uint64_t id() const noexcept { return control_ != nullptr ? control_->id : 0; }
+    std::uint64_t id() const noexcept {
+        const detail::task_control* control = held_.control();
+        return control != nullptr ? control->id : 0;
+    }
 
     /// See the class.
-    auto operator co_await() { return detail::join_awaiter<T>(control_, refused_); }
+    auto operator co_await() { return detail::join_awaiter<T>(held_); }
 
     /// For threads outside the runtime: blocks until the task has ended, and gives its result or
     /// throws its exception. Throws std::logic_error on a worker, which would block other tasks:
     /// use co_await there.
     T get() {
-        detail::wait_blocking(control_, refused_);
-        return detail::take_result<T>(control_, refused_);
+        detail::wait_blocking(held_);
+        return detail::take_result<T>(held_);
     }
 
     /// For weft itself.
     static join_handle adopt(detail::task_control* control) noexcept {
         join_handle made;
-        made.control_ = control;
-        made.refused_ = control == nullptr;
+        made.held_ = detail::held_task(control);
         return made;
     }
 
 private:
     void drop() noexcept {
-        if (control_ != nullptr) {
-            detail::abandon_silently(std::exchange(control_, nullptr));
-        }
+        if (detail::task_control* control = held_.take()) { detail::abandon_silently(control); }
     }
 
-    detail::task_control* control_ = nullptr;
-    /// The runtime was ending: the task was destroyed instead of started.
-    bool refused_ = false;
+    detail::held_task held_;
 };
 
 namespace detail {

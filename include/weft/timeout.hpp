@@ -16,7 +16,7 @@ namespace detail {
 template <class Awaitable>
 task<awaited_value<Awaitable>> within_deadline(monotonic_time deadline, Awaitable inner) {
     deadline_scope scope(deadline);  // Closed when this frame is left, however that happens.
-    co_return co_await std::move(inner);
+    co_return co_await std::forward<Awaitable>(inner);
 }
 
 }  // namespace detail
@@ -28,18 +28,25 @@ task<awaited_value<Awaitable>> within_deadline(monotonic_time deadline, Awaitabl
 /// blocking call) delays it. A value that arrives after the stop is returned, not lost. A duration
 /// of zero or less stops `op` from the start. Nested deadlines work as one expects: whichever comes
 /// first stops what is inside it. The task resumes where `op` ended.
-template <class Rep, class Period, detail::awaitable Awaitable>
-auto with_timeout(std::chrono::duration<Rep, Period> duration, Awaitable op)
+///
+/// `op` is moved or copied. A join_handle in a variable is used where it is: `co_await
+/// with_timeout(5s, handle)` stops the wait and not the task, and the handle keeps it. A handle that
+/// is moved in goes with the wait, and its task is detached.
+template <class Rep, class Period, class Given,
+          detail::awaitable Awaitable = detail::kept_awaitable<Given>>
+auto with_timeout(std::chrono::duration<Rep, Period> duration, Given&& op)
     -> task<detail::awaited_value<Awaitable>> {
-    return detail::within_deadline(
-        detail::after(detail::monotonic_now(), detail::to_nanoseconds(duration)), std::move(op));
+    return detail::within_deadline<Awaitable>(
+        detail::after(detail::monotonic_now(), detail::to_nanoseconds(duration)),
+        std::forward<Given>(op));
 }
 
 /// The same at a point on the steady clock.
-template <class Duration, detail::awaitable Awaitable>
+template <class Duration, class Given, detail::awaitable Awaitable = detail::kept_awaitable<Given>>
 auto with_deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> deadline,
-                   Awaitable op) -> task<detail::awaited_value<Awaitable>> {
-    return detail::within_deadline(detail::to_monotonic(deadline), std::move(op));
+                   Given&& op) -> task<detail::awaited_value<Awaitable>> {
+    return detail::within_deadline<Awaitable>(detail::to_monotonic(deadline),
+                                              std::forward<Given>(op));
 }
 
 }  // namespace weft

@@ -19,9 +19,9 @@ namespace {
 void release(task_control* released) noexcept {
     runtime_core& runtime = released->runtime();
     delete std::exchange(released->extras, nullptr);
-    if (released->main_branch.word.stop_requested()) {
-        released->root_scope.take_stop_back(released->main_branch);
-    }
+    // From here on a stop that is meant for this task, and whoever asks whether it has ended, finds
+    // another life.
+    released->main_branch.word.begin_next_life();
     if (worker_thread* here = current_worker_of(runtime)) {
         released->in_use = false;
         here->release_control(released);
@@ -81,7 +81,7 @@ task_control* prepare_spawn(const spawn_request& request) {
         if (request.stop_token.stop_possible()) {
             // A token that has been stopped already calls back at once, before the task starts.
             control->extras->stop_callback.emplace(request.stop_token,
-                                                   [control] { request_stop(*control); });
+                                                   [control] { request_stop({*control}); });
         }
     } catch (...) {
         release(control);
@@ -118,10 +118,11 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     // The publication above is a seq_cst read-modify-write: either begin_drain() sees the task
     // alive, or we see the phase that it stored before it looked. The caller holds the handle, so
     // the control block is still this task's.
-    if (!runtime.spawning_allowed()) { request_stop(control); }
+    if (!runtime.spawning_allowed()) { request_stop({control}); }
 }
 
-void request_stop(task_control& control) noexcept {
+void request_stop(const task_life& stopped) noexcept {
+    task_control& control = *stopped.control;
     runtime_core& runtime = control.runtime();
     const gate_pass pass(runtime.gate, current_worker_of(runtime) == nullptr);
     // In the last phases the operation that a branch waits for may have been destroyed already.
@@ -130,8 +131,14 @@ void request_stop(task_control& control) noexcept {
         return;
     }
     branch_list readied;
-    stop_scope(control.root_scope, false, readied);
+    cancel_parked(control.root_scope.stop_life(control.main_branch, stopped.life), false, readied);
     make_ready(readied);
+}
+
+bool has_ended(const task_life& asked) noexcept {
+    // In this order: a block that was given back and used again may be unfinished, and then its
+    // life is seen to be another one. Acquire in finished() pairs with the release in reset().
+    return asked.control->join.finished() || asked.control->main_branch.word.life() != asked.life;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -277,8 +284,9 @@ void dispose_joined(task_control* control) noexcept {
     dispose_ended(control);
 }
 
-void wait_blocking(task_control* control, bool refused) {
-    if (refused) { return; }
+void wait_blocking(const held_task& awaited) {
+    if (awaited.refused()) { return; }
+    task_control* control = awaited.control();
     if (control == nullptr) { throw_empty_handle(); }
     if (current_worker() != nullptr) {
         throw std::logic_error(

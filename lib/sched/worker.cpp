@@ -152,7 +152,10 @@ void operation::await_completer() noexcept {
 }
 
 void stop_scope(scope& stopped, bool late, branch_list& readied) noexcept {
-    branch* parked = stopped.stop(late);
+    cancel_parked(stopped.stop(late), late, readied);
+}
+
+void cancel_parked(branch* parked, bool late, branch_list& readied) noexcept {
     while (parked != nullptr) {
         branch* cancelled = parked;
         parked = cancelled->next;  // Before let_go(), after which the branch may run.

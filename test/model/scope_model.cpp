@@ -78,9 +78,8 @@ void park_on(object& on) {
     }
 }
 
-// As stop_scope(); what it readies is resumed by the caller afterwards.
-bool stop(scope& stopped, bool late) {
-    branch* parked = stopped.stop(late);
+// As cancel_parked(); what it readies is resumed by the caller afterwards.
+bool cancel_parked(branch* parked) {
     bool readied = false;
     while (parked != nullptr) {
         branch* cancelled = parked;
@@ -93,6 +92,17 @@ bool stop(scope& stopped, bool late) {
         }
     }
     return readied;
+}
+
+// As stop_scope().
+bool stop(scope& stopped, bool late) {
+    return cancel_parked(stopped.stop(late));
+}
+
+void complete_when_there(object& on) {
+    branch* waiting = nullptr;
+    while ((waiting = on.registered.exchange(nullptr, order::acquire)) == nullptr) layer::pause();
+    if (waiting->word.complete()) resume();
 }
 
 void complete(object& on) {
@@ -281,6 +291,64 @@ void stop_two_deep() {
     model::check(here.task.word.stop_requested(), "the stop is lost");
 }
 
+// ---- a stop for one task comes late: its block has been given back, and the next task lives in it.
+
+void next_life() {
+    const int step = all->task.step;
+    all->task.step = step + 1;
+    switch (step) {
+    case 0:
+        // The first task ends, stopped or not. The next one opens a scope, closes it, and parks.
+        all->task.word.begin_next_life();
+        open_inner();
+        model::check(!all->task.word.stop_requested(), "the next task is stopped");
+        return park_on(all->first);
+    case 1:
+        close_inner();
+        return park_on(all->second);
+    default:
+        model::check(step == 2, "resumed too often");
+        model::check(!all->task.word.stop_requested(), "the next task is stopped");
+        all->task.finished = true;
+    }
+}
+
+void late_stop() {
+    world here;
+    all = &here;
+    go_on = next_life;
+    const std::uint32_t first_life = here.task.word.life();
+    model::run_threads(model::named_thread{"branch", [] { resume(); }},
+                       model::named_thread{"stop",
+                                           [first_life] {
+                                               branch* parked =
+                                                   all->root->stop_life(all->task, first_life);
+                                               model::check(parked == nullptr,
+                                                            "the next task is cancelled");
+                                           }},
+                       model::named_thread{"completer", [] {
+                                               complete_when_there(all->first);
+                                               complete_when_there(all->second);
+                                           }});
+    check_end();
+}
+
+// ---- the same, while the task that is meant lives: the stop arrives whatever it does.
+
+void stop_in_time() {
+    world here;
+    all = &here;
+    go_on = open_park_close;
+    const std::uint32_t life = here.task.word.life();
+    model::run_threads(model::named_thread{"branch", [] { resume(); }},
+                       model::named_thread{"stop", [life] {
+                                               branch* parked =
+                                                   all->root->stop_life(all->task, life);
+                                               if (cancel_parked(parked)) resume();
+                                           }});
+    check_end();
+}
+
 const model::scenario scenarios[] = {
     {"stop against open and close", stop_against_open_and_close},
     {"stop and completion", stop_and_completion},
@@ -288,6 +356,8 @@ const model::scenario scenarios[] = {
     {"deadline alone", deadline_alone},
     {"two deep", two_deep},
     {"parked two deep", stop_two_deep},
+    {"late stop", late_stop},
+    {"stop in time", stop_in_time},
 };
 
 }  // namespace

@@ -34,6 +34,14 @@ decltype(auto) get_awaiter(Type&& a) {
     }
 }
 
+/// What a function that takes an awaitable keeps of it: the object itself, moved or copied; of an
+/// lvalue that cannot be copied, such as a handle in a variable, a reference.
+template <class Given>
+using kept_awaitable =
+    std::conditional_t<std::is_lvalue_reference_v<Given> &&
+                           !std::copy_constructible<std::remove_cvref_t<Given>>,
+                       Given, std::remove_cvref_t<Given>>;
+
 /// The type of `co_await std::move(a)` for an `a` of the type.
 template <awaitable Type>
 using awaited_value =

@@ -9,7 +9,9 @@
 // them makes the branch run again, and nobody touches the frame after it may have been freed.
 //
 // The word lies in the branch, whose memory is type-stable, never in the frame. Its low bits hold
-// the state, two flags above them say that the innermost scope is stopped, and why:
+// the state, two flags above them say that the innermost scope is stopped, and why, and the rest
+// counts the lives of the branch, so that a stop that comes late for one task never hits the next
+// one of the same control block:
 //
 //     state        meaning                                            leaves by
 //     idle         running, or publishing its operation (parker)      suspend, complete
@@ -38,7 +40,9 @@
 // suspend(), or the canceller sees `armed`: one modification order, no fence needed. (3) The frame
 // is freed only after the branch ran again. In the states armed and idle its wake-up is owned by
 // one party; from `cancelling` with a completer under way both must pass through let_go(), which is
-// their last touch, before the branch is readied.
+// their last touch, before the branch is readied. (4) A stop for a given life changes the word only
+// by an exchange that compares the life too. Whoever gives the block back begins the next life with
+// a plain store: an exchange before it is void, since the task has ended, and one after it fails.
 //
 // Rejected: a word in the frame (a late completer hits freed memory); a lock for each branch (a
 // completer would hold it together with the object's lock); swapping under the object's lock (the
@@ -72,6 +76,11 @@ public:
     /// It is stopped because its deadline has passed.
     static constexpr std::uint32_t late_flag = 16;
     static constexpr std::uint32_t flag_mask = stop_flag | late_flag;
+    /// The lives of the branch, counted in steps of `life_step`.
+    static constexpr std::uint32_t life_step = 32;
+    static constexpr std::uint32_t life_mask = ~(life_step - 1);
+    /// For request_stop(): whichever task lives in the branch.
+    static constexpr std::uint32_t any_life = 1;
 
     /// Parker, before it starts an operation: has the scope been stopped?
     /// Relaxed is enough: a stop that this load misses is found by suspend().
@@ -86,18 +95,18 @@ public:
     suspend_outcome suspend() noexcept {
         std::uint32_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
-            const std::uint32_t flags = value & flag_mask;
+            const std::uint32_t kept = value & ~state_mask;
             if ((value & state_mask) == completed) {
                 // Acquire pairs with the release in complete(): the result is visible. Only flags
                 // can change beside us, so a failed exchange is tried again.
-                if (word_.compare_exchange_weak(value, flags, std::memory_order_acquire,
+                if (word_.compare_exchange_weak(value, kept, std::memory_order_acquire,
                                                 std::memory_order_relaxed)) {
                     return suspend_outcome::completed;
                 }
-            } else if ((flags & stop_flag) != 0) {
+            } else if ((kept & stop_flag) != 0) {
                 // Acquire and release: the completer that finds `cancelling` must see the frame,
                 // and we go on to touch what it wrote.
-                if (word_.compare_exchange_weak(value, cancelling | flags,
+                if (word_.compare_exchange_weak(value, cancelling | kept,
                                                 std::memory_order_acq_rel,
                                                 std::memory_order_relaxed)) {
                     return suspend_outcome::stopped;
@@ -105,7 +114,7 @@ public:
             } else {
                 // Release pairs with the acquire in complete() and request_stop(): whoever takes
                 // the wake-up over sees the handle and the operation that we stored before.
-                if (word_.compare_exchange_weak(value, armed | flags, std::memory_order_release,
+                if (word_.compare_exchange_weak(value, armed | kept, std::memory_order_release,
                                                 std::memory_order_relaxed)) {
                     return suspend_outcome::suspended;
                 }
@@ -124,7 +133,7 @@ public:
     bool complete() noexcept {
         std::uint32_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
-            const std::uint32_t flags = value & flag_mask;
+            const std::uint32_t kept = value & ~state_mask;
             std::uint32_t next = 0;
             switch (value & state_mask) {
                 case idle:
@@ -138,7 +147,7 @@ public:
             }
             // Release: the result, for the parker or for the worker that resumes. Acquire: pairs
             // with the parker's release in suspend(), since we are about to ready its handle.
-            if (word_.compare_exchange_weak(value, next | flags, std::memory_order_acq_rel,
+            if (word_.compare_exchange_weak(value, next | kept, std::memory_order_acq_rel,
                                             std::memory_order_relaxed)) {
                 return next == idle;
             }
@@ -148,14 +157,15 @@ public:
     /// Canceller, holding the lock of the branch's innermost scope: sets the stop flag, and the
     /// late flag if `is_late`. True: the branch was parked and the caller now cancels it: it drops
     /// the lock, takes the operation off its object, and calls withdrawn() if it was still there,
-    /// let_go() if not. False: the branch sees the flag at its next suspension point.
-    bool request_stop(bool is_late) noexcept {
+    /// let_go() if not. False: the branch sees the flag at its next suspension point, or the task
+    /// of that life has ended.
+    bool request_stop(bool is_late, std::uint32_t of_life = any_life) noexcept {
         std::uint32_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
-            if ((value & stop_flag) != 0) {
-                return false;
-            }  // The first reason stays.
-            const std::uint32_t flags = stop_flag | (is_late ? late_flag : 0U);
+            if (of_life != any_life && (value & life_mask) != of_life) { return false; }
+            if ((value & stop_flag) != 0) { return false; }  // The first reason stays.
+            const std::uint32_t flags =
+                (value & life_mask) | stop_flag | (is_late ? late_flag : 0U);
             const bool parked = (value & state_mask) == armed;
             const std::uint32_t state = parked ? cancelling : (value & state_mask);
             // Acquire pairs with suspend(): we read the operation of a parked branch. Release
@@ -169,7 +179,7 @@ public:
 
     /// Canceller that took the operation off its object itself: nobody else knows the branch, it
     /// readies it (or goes on, if it is the parker). Relaxed: the run queue orders the rest.
-    void withdrawn() noexcept { word_.fetch_and(flag_mask, std::memory_order_relaxed); }
+    void withdrawn() noexcept { word_.fetch_and(~state_mask, std::memory_order_relaxed); }
 
     /// Last touch of completer and canceller where both hold the operation. True: the caller came
     /// second and readies the branch (or goes on, if it is the parker).
@@ -180,7 +190,7 @@ public:
             const std::uint32_t next = second ? idle : let_go_state;
             // Release publishes what the first one wrote to the operation, acquire takes it over
             // before the second one readies.
-            if (word_.compare_exchange_weak(value, next | (value & flag_mask),
+            if (word_.compare_exchange_weak(value, next | (value & ~state_mask),
                                             std::memory_order_acq_rel, std::memory_order_relaxed)) {
                 return second;
             }
@@ -190,12 +200,25 @@ public:
     /// The branch itself, running, under the lock of the scope that becomes its innermost one.
     /// Relaxed: later stops of that scope are ordered by its lock, earlier ones are in `flags`.
     void adopt_flags(std::uint32_t flags) noexcept {
-        word_.store(flags & flag_mask, std::memory_order_relaxed);
+        const std::uint32_t value = word_.load(std::memory_order_relaxed);
+        word_.store((value & life_mask) | (flags & flag_mask), std::memory_order_relaxed);
     }
 
     /// The flags, for a scope that opens inside this one; under the scope's lock.
     std::uint32_t flags() const noexcept {
         return word_.load(std::memory_order_relaxed) & flag_mask;
+    }
+
+    /// Which life of the branch this is. Acquire pairs with begin_next_life() through whatever made
+    /// the next task known: see join_word::finished().
+    std::uint32_t life() const noexcept {
+        return word_.load(std::memory_order_acquire) & life_mask;
+    }
+
+    /// Whoever gives an ended task's block back. Relaxed: (4) at the head of this file.
+    void begin_next_life() noexcept {
+        const std::uint32_t value = word_.load(std::memory_order_relaxed);
+        word_.store((value & life_mask) + life_step, std::memory_order_relaxed);
     }
 
 private:

@@ -13,13 +13,20 @@
 //     that it stops to the scope that it visits, so no scope on that path can leave its parent.
 //   * A scope is closed by the branch that opened it, under the lock of its parent.
 //
-// Invariant: under the lock of a scope with an occupant, the flags in the occupant's word equal the
-// flags of the scope. Opening inherits the parent's flags, so that a scope opened inside a stopped
-// one is stopped from the start; closing gives the branch the flags of the parent back. Therefore a
-// branch that parks needs to look at its own word only.
+// Where the flags are: those of a scope with an occupant are in the occupant's word, and nowhere
+// else; those of a scope without one are in flags_. Opening moves the parent's flags from the word
+// to the parent and leaves them in the word, so that a scope opened inside a stopped one is stopped
+// from the start; closing gives the branch the flags of the parent back. Therefore a branch that
+// parks needs to look at its own word only.
 //
 // Why a stop is never lost: the flags are set under the scope's lock. A scope that is opened after
 // that inherits them under the same lock; one that was opened before is in the list of children.
+//
+// Why a stop never hits another task: a root scope is used again by the next task of the control
+// block. A stop that is meant for one task names its life, and the word of the branch compares it
+// (operation_word.hpp). While a nested scope is open the task lives and cannot end without the
+// root's lock, so looking at the life under the lock is enough there.
+//
 // A branch that parks after the stop has changed its word finds the flag in suspend(); one that
 // parked before is found armed and is cancelled.
 //
@@ -57,22 +64,51 @@ public:
     /// linked through `next`; the caller cancels each: it takes the operation off its object, then
     /// calls withdrawn() or let_go() of its word, and readies the branch if that says so.
     Branch* stop(bool late) noexcept {
-        Branch* parked = nullptr;
         lock_.lock();
-        if (!mark(late, parked)) {
+        return stop_locked(late, word::any_life);
+    }
+
+    /// The same for the root scope of `of`, while the task of that life lives; nothing afterwards.
+    Branch* stop_life(const Branch& of, std::uint32_t life) noexcept {
+        lock_.lock();
+        if (of.word.life() != life) {
             lock_.unlock();
             return nullptr;
+        }
+        return stop_locked(false, life);
+    }
+
+    /// Any thread that keeps the scope alive: has it been stopped?
+    bool stopped() noexcept {
+        lock_.lock();
+        std::uint32_t flags = flags_;
+        if (occupant_ != nullptr) { flags = occupant_->word.flags(); }
+        lock_.unlock();
+        return (flags & word::stop_flag) != 0;
+    }
+
+private:
+    using nested = basic_nested_scope<Layer, Branch>;
+    using word = operation_word<Layer>;
+    friend nested;
+
+    /// stop(), with the lock held; gives it back.
+    Branch* stop_locked(bool late, std::uint32_t life) noexcept {
+        Branch* parked = nullptr;
+        if (!mark(late, life, parked)) {
+            lock_.unlock();
+            return parked;
         }
         basic_scope* current = this;
         nested* child = first_child_;
         for (;;) {
             if (child != nullptr) {
                 child->lock_.lock();
-                if (child->mark(late, parked)) {
+                if (child->mark(late, word::any_life, parked)) {
                     current = child;  // Descend; its lock stays held.
                     child = current->first_child_;
                 } else {
-                    // Stopped before, and therefore all that is inside it.
+                    // Nothing is inside it, or it was stopped before and so was all inside it.
                     nested* next = child->next_sibling_;
                     child->lock_.unlock();
                     child = next;
@@ -90,39 +126,18 @@ public:
         }
     }
 
-    /// Any thread that keeps the scope alive: has it been stopped?
-    bool stopped() noexcept {
-        lock_.lock();
-        const bool result = (flags_ & operation_word<Layer>::stop_flag) != 0;
-        lock_.unlock();
-        return result;
-    }
-
-    /// The task of this root scope has ended, and its control block will be used again: takes a stop
-    /// back. Under the lock, since a walk over all tasks may be stopping it just now; such a late
-    /// stop hits the next task of the block, which is right, since it was meant for all.
-    void take_stop_back(Branch& branch) noexcept {
-        lock_.lock();
-        flags_ = 0;
-        branch.word.adopt_flags(0);
-        lock_.unlock();
-    }
-
-private:
-    using nested = basic_nested_scope<Layer, Branch>;
-    using word = operation_word<Layer>;
-    friend nested;
-
-    /// Under the lock: sets the flags here and in the occupant's word. False: stopped already.
-    bool mark(bool late, Branch*& parked) noexcept {
-        if ((flags_ & word::stop_flag) != 0) {
+    /// Under the lock: sets the flags, here or in the occupant's word. True: scopes inside this one
+    /// are to be stopped as well.
+    bool mark(bool late, std::uint32_t life, Branch*& parked) noexcept {
+        if (occupant_ != nullptr) {
+            if (occupant_->word.request_stop(late, life)) {
+                occupant_->next = parked;
+                parked = occupant_;
+            }
             return false;
         }
+        if ((flags_ & word::stop_flag) != 0) { return false; }
         flags_ = word::stop_flag | (late ? word::late_flag : 0U);
-        if (occupant_ != nullptr && occupant_->word.request_stop(late)) {
-            occupant_->next = parked;
-            parked = occupant_;
-        }
         return true;
     }
 
@@ -148,8 +163,8 @@ public:
     void open(base& parent, Branch& branch) noexcept {
         parent.lock_.lock();
         parent_ = &parent;
+        parent.flags_ = branch.word.flags();
         this->occupant_ = &branch;
-        this->flags_ = parent.flags_;
         next_sibling_ = parent.first_child_;
         if (next_sibling_ != nullptr) {
             next_sibling_->previous_sibling_ = this;

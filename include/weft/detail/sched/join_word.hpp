@@ -96,8 +96,9 @@ public:
                 .foreign = (found & foreign_tag) != 0};
     }
 
-    /// Owner, before the object is used again. Relaxed: nobody else knows it yet.
-    void reset() noexcept { word_.store(running_value, std::memory_order_relaxed); }
+    /// Owner, before the object is used again. Release pairs with the acquire in finished(): who asks
+    /// for the last task of the object, and reads this, sees that another one lives in it.
+    void reset() noexcept { word_.store(running_value, std::memory_order_release); }
 
 private:
     static constexpr std::uintptr_t running_value = 0;

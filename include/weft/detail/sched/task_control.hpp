@@ -24,6 +24,9 @@ class promise_base;
 /// Callable from any thread, without locks. Late: because a deadline has passed.
 void stop_scope(scope& stopped, bool late, branch_list& readied) noexcept;
 
+/// The second half of it: cancels the branches that a stop has found parked.
+void cancel_parked(branch* parked, bool late, branch_list& readied) noexcept;
+
 /// What a task needs only sometimes, made on demand.
 struct task_extras {
     std::string name;

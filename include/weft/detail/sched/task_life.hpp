@@ -6,12 +6,24 @@
 
 #include <weft/detail/sched/task_control.hpp>
 
+#include <atomic>
 #include <coroutine>
+#include <cstdint>
 #include <source_location>
 #include <stop_token>
 #include <string_view>
 
 namespace weft::detail {
+
+/// One life of a control block: a task that may have ended, and whose block may be used again.
+struct task_life {
+    task_life(task_control& block) noexcept
+        : control(&block), life(block.main_branch.word.life()) {}
+    task_life(task_control* block, std::uint32_t which) noexcept : control(block), life(which) {}
+
+    task_control* control;
+    std::uint32_t life;
+};
 
 /// What spawn() needs to know, without the type of the task.
 struct spawn_request {
@@ -30,8 +42,58 @@ task_control* prepare_spawn(const spawn_request& request);
 /// promise_base.
 void launch(task_control& control, std::coroutine_handle<> frame) noexcept;
 
-/// Any thread, while a handle keeps the control block: stops the root scope.
-void request_stop(task_control& control) noexcept;
+/// Any thread, while the runtime or a handle keeps the slab: stops the root scope of the task, if
+/// it has not ended.
+void request_stop(const task_life& stopped) noexcept;
+/// Any thread, likewise: has the task ended?
+bool has_ended(const task_life& asked) noexcept;
+
+/// What a join_handle holds: a task, that it was refused, or nothing. Atomic, since other threads
+/// may ask for the end or for a stop while one awaits the handle, which empties it. Relaxed: what
+/// is read of the block has its own protocol.
+class held_task {
+public:
+    held_task() noexcept = default;
+    explicit held_task(task_control* control) noexcept
+        : control_(control),
+          life_(control != nullptr ? control->main_branch.word.life() : 0),
+          refused_(control == nullptr) {}
+    held_task(held_task&& other) noexcept { take_over(other); }
+    held_task& operator=(held_task&& other) noexcept {
+        take_over(other);
+        return *this;
+    }
+
+    task_control* control() const noexcept { return control_.load(std::memory_order_relaxed); }
+    bool refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+    bool empty() const noexcept { return control() == nullptr && !refused(); }
+
+    /// The task that it holds, as other threads see it; its control is null for none.
+    task_life life() const noexcept { return {control(), life_}; }
+
+    /// Owner: empties it.
+    task_control* take() noexcept {
+        task_control* taken = control();
+        control_.store(nullptr, std::memory_order_relaxed);
+        return taken;
+    }
+    bool take_refusal() noexcept {
+        const bool taken = refused();
+        refused_.store(false, std::memory_order_relaxed);
+        return taken;
+    }
+
+private:
+    void take_over(held_task& other) noexcept {
+        life_ = other.life_;
+        control_.store(other.take(), std::memory_order_relaxed);
+        refused_.store(other.take_refusal(), std::memory_order_relaxed);
+    }
+
+    std::atomic<task_control*> control_{nullptr};
+    std::uint32_t life_ = 0;
+    std::atomic<bool> refused_{false};
+};
 
 /// Gives a handle up: the task, or the caller if it has ended, cleans up.
 void abandon(task_control* control) noexcept;
@@ -43,7 +105,7 @@ void abandon_silently(task_control* control) noexcept;
 void dispose_joined(task_control* control) noexcept;
 
 /// Blocks a thread that is no worker until the task has ended.
-void wait_blocking(task_control* control, bool refused);
+void wait_blocking(const held_task& awaited);
 
 /// A wait for the end of a task could not be published: ends the process unless that is because the
 /// task has ended meanwhile.

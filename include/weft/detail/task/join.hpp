@@ -14,18 +14,15 @@ namespace weft::detail {
 
 /// Moves the result of an ended task out and cleans up; the handle is empty afterwards.
 template <class T>
-T take_result(task_control*& control, bool& refused) {
-    if (refused) {
-        refused = false;
-        throw_stopped_by_runtime();
-    }
-    if (control == nullptr) [[unlikely]] {
+T take_result(held_task& awaited) {
+    if (awaited.take_refusal()) { throw_stopped_by_runtime(); }
+    if (awaited.control() == nullptr) [[unlikely]] {
         throw_empty_handle();  // It was moved to another handle while it was awaited.
     }
     struct cleanup {
         task_control* ended;
         ~cleanup() { dispose_joined(ended); }
-    } at_end{std::exchange(control, nullptr)};
+    } at_end{awaited.take()};
     const std::coroutine_handle<> frame = at_end.ended->main_branch.handle;
     if (frame == nullptr) [[unlikely]] {
         throw_stopped_by_runtime();  // The runtime has ended and destroyed it where it waited.
@@ -52,19 +49,18 @@ private:
 template <class T>
 class [[nodiscard]] join_awaiter final : public awaiter<join_operation> {
 public:
-    join_awaiter(task_control*& control, bool& refused)
-        : awaiter<join_operation>(control), control_(control), refused_(refused) {
-        if (control == nullptr && !refused) { throw_empty_handle(); }
+    explicit join_awaiter(held_task& awaited)
+        : awaiter<join_operation>(awaited.control()), awaited_(awaited) {
+        if (awaited.empty()) { throw_empty_handle(); }
     }
 
     T await_resume() {
-        if (!refused_) { throw_unless_completed(); }
-        return take_result<T>(control_, refused_);
+        if (!awaited_.refused()) { throw_unless_completed(); }
+        return take_result<T>(awaited_);
     }
 
 private:
-    task_control*& control_;
-    bool& refused_;
+    held_task& awaited_;
 };
 
 }  // namespace weft::detail
