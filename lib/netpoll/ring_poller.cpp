@@ -249,8 +249,8 @@ void ring_poller::turn(branch_list& readied) noexcept {
     if (lost_) recover(readied);
 }
 
-/// What an enter says. Of the expected errors none but a loss has to be acted upon here, since a turn
-/// looks at what is left afterwards: entries in the queue, completions, flags.
+/// What an enter says. Of the expected errors none but a loss has to be acted upon here, since a
+/// turn looks at what is left afterwards: entries in the queue, completions, flags.
 void ring_poller::judge(int error) noexcept {
     switch (error) {
     case 0:
@@ -286,8 +286,8 @@ void ring_poller::refused(int error) noexcept {
     if (now - refused_since_ < patience.load(std::memory_order_relaxed)) return;
     std::array<char, 256> text;
     std::snprintf(text.data(), text.size(),
-                  "io_uring_enter has failed for %lld ms without a pause: %s (errno %d); the system "
-                  "is short of memory: use fewer connections, or set WEFT_NETPOLL=epoll",
+                  "io_uring_enter has failed for %lld ms without a pause: %s (errno %d); the "
+                  "system is short of memory: use fewer connections, or set WEFT_NETPOLL=epoll",
                   static_cast<long long>((now - refused_since_) / 1'000'000),
                   std::strerror(error), error);
     fatal(text.data());

@@ -139,8 +139,7 @@ weft::task<std::size_t> write(tcp_stream& to, std::span<const std::byte> from, f
     co_return co_await to.write_all(halves);
 }
 
-weft::task<outcome> observe(weft::task<std::size_t> transfer, watched_buffer& buffer,
-                            bool timed) {
+weft::task<outcome> observe(weft::task<std::size_t> transfer, watched_buffer& buffer, bool timed) {
     const retire_at_end guard(buffer);
     outcome seen;
     try {
@@ -262,8 +261,8 @@ weft::task<> use_after_end(stream_pair& both, std::size_t& drained) {
     std::size_t total = 0;
     std::array<std::byte, 4096> part;
     while (const std::size_t count = co_await both.client.read_some(part)) {
-        drained += static_cast<std::size_t>(
-            std::count(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(count), std::byte{3}));
+        drained += static_cast<std::size_t>(std::count(
+            part.begin(), part.begin() + static_cast<std::ptrdiff_t>(count), std::byte{3}));
         total += count;
     }
     CHECK(drained == total);

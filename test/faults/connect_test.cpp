@@ -117,8 +117,8 @@ TEST_CASE("connect: what nobody answers ends by a deadline or a stop and leaves 
     weft::test::on_each_backend([]() -> weft::task<> {
         full_listener full;
         calls = 0;
-        auto late = co_await weft::as_result(
-            weft::with_timeout(20ms, tcp_stream::connect(full.address())));
+        auto late =
+            co_await weft::as_result(weft::with_timeout(20ms, tcp_stream::connect(full.address())));
         CHECK((!late && late.error() == std::errc::timed_out));
         auto stopped = weft::co_spawn(connect(full.address()));
         co_await weft::sleep_for(1ms);

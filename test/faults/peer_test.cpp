@@ -201,8 +201,8 @@ TEST_CASE("row 43: a half-open peer is found by a deadline, by keep-alive, or by
         CHECK(late.error == std::errc::timed_out);
         CHECK(late.moved == 0);
         // Probes without an answer: one error of the system for whoever waits, without a limit.
-        both.server.set_keep_alive(weft::net::keep_alive_options{
-            .idle = 1s, .interval = 1s, .count = 1});
+        both.server.set_keep_alive(
+            weft::net::keep_alive_options{.idle = 1s, .interval = 1s, .count = 1});
         // Beside it a writer whose data nobody acknowledges.
         stream_pair writing = co_await pair_with_vanished_client();
         auto writer = weft::co_spawn([](tcp_stream& to) -> weft::task<std::error_code> {
@@ -285,9 +285,8 @@ TEST_CASE("row 43: a peer that is killed ends its connection, in order or with a
             const plain_listener plain;
             const pid_t peer = fork_peer(plain);  // While this process has one thread.
             REQUIRE(peer > 0);
-            weft::test::run_on(backend, watch_the_killing(
-                                            weft::net::tcp_listener::adopt(plain.fd), peer,
-                                            leave_unread));
+            weft::test::run_on(backend, watch_the_killing(weft::net::tcp_listener::adopt(plain.fd),
+                                                          peer, leave_unread));
             int status = 0;
             ::waitpid(peer, &status, 0);
             CHECK(WIFSIGNALED(status));
@@ -342,8 +341,8 @@ weft::task<std::chrono::nanoseconds> slowest_round_trip() {
         co_await live.client.write_all(std::array{std::byte{1}});
         const outcome got = co_await std::move(reader);
         CHECK(got.moved == 1);
-        slowest = std::max<std::chrono::nanoseconds>(slowest,
-                                                     std::chrono::steady_clock::now() - begin);
+        slowest =
+            std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - begin);
     }
     co_return slowest;
 }

@@ -39,7 +39,9 @@ using weft::test::stream_pair;
 
 namespace {
 
-bool has_io_uring() { return weft::test::backends().size() == 2; }
+bool has_io_uring() {
+    return weft::test::backends().size() == 2;
+}
 
 /// The completion queue of a ring, mapped once more.
 class completion_queue {

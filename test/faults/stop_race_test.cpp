@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Row 30 of the fault catalogue, for a stop: what has arrived when an operation is stopped is either
-// its result, or is there for the next one. Nothing is thrown away, nothing is given twice, and the
-// order stays.
+// Row 30 of the fault catalogue, for a stop: what has arrived when an operation is stopped is
+// either its result, or is there for the next one. Nothing is thrown away, nothing is given twice,
+// and the order stays.
 #include "support/catch.hpp"
 #include "support/network.hpp"
 #include "support/scale.hpp"
@@ -67,9 +67,7 @@ struct read_outcome {
 weft::task<read_outcome> read_some(tcp_stream& from, std::span<std::byte> into) {
     try {
         co_return read_outcome{co_await from.read_some(into), false};
-    } catch (const std::system_error& error) {
-        co_return read_outcome{0, error.code() == stopped};
-    }
+    } catch (const std::system_error& error) { co_return read_outcome{0, error.code() == stopped}; }
 }
 
 weft::task<read_outcome> read_exact(tcp_stream& from, std::span<std::byte> into) {

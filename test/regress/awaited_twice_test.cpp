@@ -71,8 +71,7 @@ weft::task<> read_after_a_stop() {
         auto read = from.read_some(buffer);
         try {
             co_await read;
-        } catch (const std::system_error&) {
-        }
+        } catch (const std::system_error&) {}
         co_await read;
     }(both.server));
     co_await weft::yield();
@@ -84,8 +83,8 @@ weft::task<> read_after_a_stop() {
 
 TEST_CASE("regress: an operation that is awaited a second time ends with a message", "[regress]") {
     const std::array<weft::task<> (*)(), 7> misuses = {
-        sleep_twice,  read_twice,      accept_twice,     await_a_started_task_twice,
-        join_twice, as_result_twice, read_after_a_stop};
+        sleep_twice, read_twice,      accept_twice,     await_a_started_task_twice,
+        join_twice,  as_result_twice, read_after_a_stop};
     for (std::size_t i = 0; i < misuses.size(); ++i) {
         const auto result =
             weft::test::run_in_child([&] { weft::run(misuses[i](), {.processors = 2}); });

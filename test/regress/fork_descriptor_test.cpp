@@ -48,7 +48,9 @@ std::optional<shared_sockets> shared;
 pid_t owner = 0;
 bool has_own_runtime = false;
 
-void check_caller(const char* call) { child_check(::getpid() == owner || has_own_runtime, call); }
+void check_caller(const char* call) {
+    child_check(::getpid() == owner || has_own_runtime, call);
+}
 
 system_calls guarded_calls() {
     system_calls table = kernel_system_calls();
@@ -104,8 +106,7 @@ weft::task<> fork_while_parked(std::function<void()> in_child) {
         child_check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed");
         co_await shared->streams.client.write_all(std::array{std::byte{1}});
         co_await shared->streams.server.write_all(std::array{std::byte{2}});
-        const tcp_stream other =
-            co_await tcp_stream::connect(shared->listener.local_endpoint());
+        const tcp_stream other = co_await tcp_stream::connect(shared->listener.local_endpoint());
         child_check(co_await std::move(at_server) == 1, "the server's end was disturbed");
         child_check(co_await std::move(at_client) == 1, "the client's end was disturbed");
         co_await std::move(accepting);
@@ -224,8 +225,8 @@ TEST_CASE("row 22: rings, sets and bells are closed by exec, and rings are not m
         const auto result = weft::test::run_in_child([&] {
             owner = ::getpid();
             weft::test::run_on(backend, fork_while_parked([] {
-                                   const int count = for_each_own_descriptor(
-                                       [](int fd, const std::string&) {
+                                   const int count =
+                                       for_each_own_descriptor([](int fd, const std::string&) {
                                            child_check((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0,
                                                        "a descriptor would survive exec");
                                        });

@@ -28,8 +28,8 @@ namespace weft::test {
 class watched_buffer {
 public:
     explicit watched_buffer(std::size_t size) : size_(size) {
-        void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* const memory =
+            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
         memory_ = static_cast<std::byte*>(memory);
     }
