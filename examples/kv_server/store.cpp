@@ -9,6 +9,9 @@
 // system call. The exception is the growth of a shard's hash map, which moves each of its nodes;
 // that is rare, and 1/shards of what one map would take.
 //
+// Each operation that gets no memory has changed nothing: what may fail comes first, or is taken
+// back.
+//
 // Rejected: one task per shard that owns its keys and is sent messages. It needs no lock, but two
 // switches of tasks per command, for a section that is shorter than one.
 
@@ -16,8 +19,9 @@
 
 #include "integer.hpp"
 
-#include <limits>
+#include <algorithm>
 #include <mutex>
+#include <new>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -72,14 +76,21 @@ struct alignas(64) store::shard {
     entry_map entries;
     expiry_index expiries;
     std::uint64_t expired = 0;
+    bool listener_failed = false;  ///< the listener does not know of the earliest expiry
 
     time_point earliest() const { return expiries.empty() ? never : expiries.begin()->first; }
 
+    /// Throws std::bad_alloc only for a key that did not expire and is to expire now.
     void set_expiry(entry_map::iterator at, time_point expiry) {
         time_point& current = at->second.expiry;
         if (current == expiry) return;
-        if (current != never) expiries.erase({current, &at->first});
-        if (expiry != never) expiries.emplace(expiry, &at->first);
+        if (current == never) {
+            expiries.emplace(expiry, &at->first);
+        } else {
+            auto place = expiries.extract({current, &at->first});
+            place.value().first = expiry;
+            if (expiry != never) expiries.insert(std::move(place));
+        }
         current = expiry;
     }
 
@@ -110,9 +121,17 @@ public:
     bool found() const { return at_ != shard_.entries.end(); }
     entry& current() const { return at_->second; }
 
-    /// Makes an entry for the key unless it is there.
-    void insert() {
-        if (!found()) at_ = shard_.entries.try_emplace(stored_key(key_)).first;
+    /// Sets value and expiry; makes an entry for the key unless it is there.
+    void write(value bytes, time_point expiry) {
+        const bool is_new = !found();
+        if (is_new) at_ = shard_.entries.try_emplace(stored_key(key_)).first;
+        try {
+            set_expiry(expiry);
+        } catch (...) {
+            if (is_new) remove();
+            throw;
+        }
+        current().bytes = std::move(bytes);
     }
 
     void remove() {
@@ -122,12 +141,19 @@ public:
 
     void set_expiry(time_point expiry) { shard_.set_expiry(at_, expiry); }
 
-    /// Ends the section, and tells the listener if the shard now expires earlier than before it.
+    /// Ends the section, and tells the listener if the shard now expires earlier than before it, or
+    /// if the listener has failed the last time.
     void leave() {
         const time_point earliest = shard_.earliest();
+        const bool tell = earliest < earliest_ || shard_.listener_failed;
+        shard_.listener_failed = false;
         lock_.unlock();
-        if (earliest < earliest_ && owner_.earlier_expiry_) {
+        if (!tell || earliest == never || !owner_.earlier_expiry_) return;
+        try {
             owner_.earlier_expiry_(index_, earliest);
+        } catch (const std::bad_alloc&) {
+            lock_.lock();
+            shard_.listener_failed = true;
         }
     }
 
@@ -165,10 +191,9 @@ set_result store::set(std::string_view key, value bytes, const set_options& opti
     if (options.condition == set_condition::if_absent) result.written = !place.found();
     if (options.condition == set_condition::if_present) result.written = place.found();
     if (!result.written) return result;
-    place.insert();
+    const bool keeps_expiry = options.keep_expiry && place.found();
     // `result.previous` still refers to the old value, so nothing is freed here.
-    place.current().bytes = std::move(bytes);
-    if (!options.keep_expiry) place.set_expiry(options.expiry);
+    place.write(std::move(bytes), keeps_expiry ? place.current().expiry : options.expiry);
     place.leave();
     return result;
 }
@@ -183,14 +208,15 @@ bool store::remove(std::string_view key, time_point now) {
 increment_result store::increment(std::string_view key, std::int64_t addend, time_point now) {
     section place(*this, key, now);
     std::int64_t number = 0;
+    time_point expiry = never;
     if (place.found()) {
         const auto current = parse_integer(*place.current().bytes);
         if (!current) return {increment_status::not_an_integer, 0};
         number = *current;
+        expiry = place.current().expiry;
     }
     if (__builtin_add_overflow(number, addend, &number)) return {increment_status::overflow, 0};
-    place.insert();
-    place.current().bytes = std::make_shared<const std::string>(std::to_string(number));
+    place.write(std::make_shared<const std::string>(std::to_string(number)), expiry);
     return {increment_status::done, number};
 }
 
@@ -253,6 +279,7 @@ sweep_result store::sweep(std::size_t shard_index, time_point now, std::size_t l
     shard& part = *shards_[shard_index];
     std::vector<entry_map::node_type> removed;
     const std::lock_guard lock(part.mutex);
+    removed.reserve(std::min(limit, part.expiries.size()));
     while (removed.size() < limit && part.earliest() <= now) {
         const stored_key& key = *part.expiries.begin()->second;
         removed.push_back(part.take(part.entries.find(key)));

@@ -59,7 +59,8 @@ struct sweep_result {
 /// commands sees one time and tests choose theirs. A key whose time has come is removed by the next
 /// access to it; what nobody asks for again is removed by `sweep`.
 ///
-/// No function suspends or blocks for longer than a critical section of its shard.
+/// No function suspends or blocks for longer than a critical section of its shard. Those that throw
+/// std::bad_alloc have changed nothing.
 class store {
 public:
     /// `shards` is the number of independently locked parts, at least 1; `seed` is the secret of
@@ -102,7 +103,9 @@ public:
 
     /// `listener` is called with a shard and a time whenever a key expires earlier than all that
     /// the shard had before. It is called by the thread that caused it, without a lock; two calls
-    /// for one shard may overtake each other. To be set before the store is shared.
+    /// for one shard may overtake each other. What was set stays where it throws std::bad_alloc; the
+    /// next call that sets an expiry in the shard then calls it again. To be set before the store is
+    /// shared, and to stay until it is not.
     void on_earlier_expiry(std::function<void(std::size_t shard, time_point earliest)> listener);
 
 private:

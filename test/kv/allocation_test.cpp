@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "store.hpp"
+#include "support/catch.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+
+// Memory that is refused: operator new of this program can be told to fail once, at its i-th call.
+// Each operation is run for every i until it comes through. Where it fails it must have changed
+// nothing.
+
+namespace {
+
+/// Calls of operator new that are left before one fails; negative: none fails.
+std::atomic<std::int64_t> calls_left{-1};
+
+void* allocate(std::size_t size) {
+    if (calls_left.load(std::memory_order_relaxed) >= 0 &&
+        calls_left.fetch_sub(1, std::memory_order_relaxed) == 0) {
+        throw std::bad_alloc();
+    }
+    if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
+    throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+    return allocate(size);
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+using kv::never;
+using kv::store;
+using kv::time_point;
+
+constexpr time_point start{1000s};
+
+/// Longer than what a std::string keeps within itself.
+const std::string fresh_key(40, 'f');
+const std::string lasting_key(40, 'l');
+const std::string expiring_key(40, 'e');
+
+/// What a store says about the three keys.
+struct contents {
+    struct state {
+        std::string bytes;
+        std::optional<time_point> expiry;
+        bool operator==(const state&) const = default;
+    };
+    state fresh, lasting, expiring;
+    std::size_t size, with_expiry;
+    bool operator==(const contents&) const = default;
+};
+
+contents::state look(store& data, const std::string& key) {
+    const auto expiry = data.expiry(key, start);
+    if (!expiry) return {"(nil)", expiry};
+    const kv::value found = data.get(key, start);
+    return {found == nullptr ? "(no value)" : *found, expiry};
+}
+
+contents look(store& data) {
+    return {look(data, fresh_key), look(data, lasting_key), look(data, expiring_key), data.size(),
+            data.expiring()};
+}
+
+void fill(store& data) {
+    data.set(lasting_key, std::make_shared<const std::string>("5"), {}, start);
+    data.set(expiring_key, std::make_shared<const std::string>("6"), {.expiry = start + 100s},
+             start);
+}
+
+/// Fails each allocation of an operation in turn and tells how many there were. Fails the test
+/// where the operation has then changed something, or does nothing when it is repeated.
+template <class Operation>
+int fail_each_allocation(Operation operation) {
+    for (int call = 0;; ++call) {
+        store data(1, {1, 2});
+        fill(data);
+        const contents before = look(data);
+        calls_left = call;
+        bool failed = false;
+        try {
+            operation(data);
+        } catch (const std::bad_alloc&) { failed = true; }
+        calls_left = -1;
+        if (!failed) return call;
+        if (!(look(data) == before)) FAIL("allocation " << call << " failed and left a change");
+        operation(data);
+        if (look(data) == before) FAIL("nothing happens after allocation " << call << " failed");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("kv store: an operation that gets no memory has changed nothing") {
+    CHECK(fail_each_allocation([](store& data) { data.increment(fresh_key, 1, start); }) > 2);
+    CHECK(fail_each_allocation([](store& data) { data.increment(lasting_key, 1, start); }) > 0);
+    const kv::value bytes = std::make_shared<const std::string>("new");
+    const auto set = [&](const std::string& key, const kv::set_options& options) {
+        return [&key, &bytes, options](store& data) { data.set(key, bytes, options, start); };
+    };
+    CHECK(fail_each_allocation(set(fresh_key, {})) > 1);
+    CHECK(fail_each_allocation(set(fresh_key, {.expiry = start + 10s})) > 2);
+    CHECK(fail_each_allocation(set(lasting_key, {.expiry = start + 10s})) > 0);
+    CHECK(fail_each_allocation(set(expiring_key, {.expiry = start + 10s})) >= 0);
+    const auto expire = [](const std::string& key) {
+        return [&key](store& data) { data.set_expiry(key, start + 10s, start); };
+    };
+    CHECK(fail_each_allocation(expire(lasting_key)) > 0);
+    CHECK(fail_each_allocation(expire(expiring_key)) >= 0);
+}
+
+TEST_CASE("kv store: a sweep that gets no memory loses no key without counting it") {
+    for (int call = 0;; ++call) {
+        store data(1, {1, 2});
+        fill(data);
+        calls_left = call;
+        bool failed = false;
+        try {
+            data.sweep(0, start + 1000s, 100);
+        } catch (const std::bad_alloc&) { failed = true; }
+        calls_left = -1;
+        CHECK(data.expired() + data.size() == 2);
+        if (!failed) break;
+        CHECK(data.sweep(0, start + 1000s, 100).removed == 1);
+    }
+}
+
+TEST_CASE("kv store: what is set stays although its listener gets no memory, and is told again") {
+    store data(1, {1, 2});
+    int told = 0;
+    data.on_earlier_expiry([&told](std::size_t, time_point) {
+        if (++told == 1) throw std::bad_alloc();
+    });
+    const kv::value bytes = std::make_shared<const std::string>("v");
+    CHECK(data.set("a", bytes, {.expiry = start + 10s}, start).written);
+    CHECK(told == 1);
+    CHECK(data.expiry("a", start) == start + 10s);
+    // Later than the first, of which the listener does not know.
+    CHECK(data.set("b", bytes, {.expiry = start + 20s}, start).written);
+    CHECK(told == 2);
+    CHECK(data.set("c", bytes, {.expiry = start + 20s}, start).written);
+    CHECK(told == 2);
+}
