@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +24,7 @@
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
+#include <weft/yield.hpp>
 
 namespace kv {
 
@@ -100,6 +103,31 @@ weft::task<> refuse_client(weft::net::tcp_stream stream) {
         co_await weft::as_result(stream.write_all(std::as_bytes(std::span(message)))));
 }
 
+/// Takes the next client and starts its task, or tells the client that there are too many. A client
+/// for whose task there is no memory loses its connection. Returns what accept has failed with.
+weft::task<std::error_code> accept_client(weft::net::tcp_listener& listener,
+                                          server_context& server) {
+    auto accepted = co_await weft::as_result(listener.accept());
+    if (!accepted) co_return accepted.error();
+    server_counters& counters = server.information.counters;
+    counters.connections_received.fetch_add(1, std::memory_order_relaxed);
+    if (counters.connections_open.load(std::memory_order_relaxed) < server.max_clients) {
+        open_connection counted(counters);
+        weft::co_spawn(serve_client(*std::move(accepted), std::move(counted), server)).detach();
+    } else {
+        counters.connections_rejected.fetch_add(1, std::memory_order_relaxed);
+        co_await refuse_client(*std::move(accepted));
+    }
+    co_return std::error_code();
+}
+
+/// Takes no memory, since that may be what is used up.
+void report_exhausted(std::error_code failure) {
+    std::fprintf(stderr,
+                 "kv_server: accept: %s; new clients wait until others leave (said once)\n",
+                 std::strerror(failure.value()));
+}
+
 /// What accept may fail with, by what is to be done.
 enum class accept_failure { client_gone, exhausted, stopped, fatal };
 
@@ -107,12 +135,12 @@ accept_failure classify(std::error_code code) {
     if (code == std::errc::operation_canceled || code == weft::errc::closed) {
         return accept_failure::stopped;
     }
+    if (code == std::errc::not_enough_memory) return accept_failure::exhausted;
     switch (code.value()) {
     // The limits of this process or the system, and memory of the kernel.
     case EMFILE:
     case ENFILE:
-    case ENOBUFS:
-    case ENOMEM: return accept_failure::exhausted;
+    case ENOBUFS: return accept_failure::exhausted;
     // Errors of connections that failed before they were accepted, many in a row, or a firewall's
     // no: the next one may be good.
     case ECONNABORTED:
@@ -144,35 +172,34 @@ weft::task<> serve_client(weft::net::tcp_stream stream, open_connection, server_
 }
 
 weft::task<> accept_clients(weft::net::tcp_listener& listener, server_context& server) {
-    server_counters& counters = server.information.counters;
     std::chrono::milliseconds pause = first_accept_pause;
     bool reported = false;
     for (;;) {
-        auto accepted = co_await weft::as_result(listener.accept());
-        if (accepted) {
+        std::error_code failure;
+        try {
+            failure = co_await accept_client(listener, server);
+        } catch (const std::bad_alloc&) {
+            failure = std::make_error_code(std::errc::not_enough_memory);
+        }
+        if (!failure) {
             pause = first_accept_pause;
-            counters.connections_received.fetch_add(1, std::memory_order_relaxed);
-            if (counters.connections_open.load(std::memory_order_relaxed) < server.max_clients) {
-                open_connection counted(counters);
-                weft::co_spawn(serve_client(*std::move(accepted), std::move(counted), server))
-                    .detach();
-            } else {
-                counters.connections_rejected.fetch_add(1, std::memory_order_relaxed);
-                co_await refuse_client(*std::move(accepted));
-            }
             continue;
         }
-        switch (classify(accepted.error())) {
+        switch (classify(failure)) {
         case accept_failure::client_gone: break;
         case accept_failure::stopped: co_return;
-        case accept_failure::fatal: throw std::system_error(accepted.error(), "accept");
+        case accept_failure::fatal: throw std::system_error(failure, "accept");
         case accept_failure::exhausted:
-            if (!std::exchange(reported, true)) {
-                report("accept", accepted.error().message() +
-                                     "; new clients wait until others leave (said once)");
+            if (!std::exchange(reported, true)) report_exhausted(failure);
+            try {
+                if (!co_await weft::as_result(weft::sleep_for(pause))) co_return;
+            } catch (const std::bad_alloc&) {
+                // There is no memory for a timer either: the other tasks get their turn instead.
+                pause = 0ms;
             }
-            if (!co_await weft::as_result(weft::sleep_for(pause))) co_return;
-            pause = std::min<std::chrono::milliseconds>(2 * pause, longest_accept_pause);
+            if (pause == 0ms && !co_await weft::as_result(weft::yield())) co_return;
+            pause = std::clamp<std::chrono::milliseconds>(2 * pause, first_accept_pause,
+                                                          longest_accept_pause);
             break;
         }
     }

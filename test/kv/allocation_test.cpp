@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "connection.hpp"
 #include "store.hpp"
 #include "support/catch.hpp"
 
@@ -9,7 +10,20 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <string_view>
+#include <thread>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <weft/net/tcp.hpp>
+#include <weft/runtime.hpp>
+#include <weft/spawn.hpp>
+#include <weft/task.hpp>
+#include <weft/yield.hpp>
 
 // Memory that is refused: operator new of this program can be told to fail once, at its i-th call.
 // Each operation is run for every i until it comes through. Where it fails it must have changed
@@ -157,4 +171,87 @@ TEST_CASE("kv store: what is set stays although its listener gets no memory, and
     CHECK(told == 2);
     CHECK(data.set("c", bytes, {.expiry = start + 20s}, start).written);
     CHECK(told == 2);
+}
+
+namespace {
+
+/// A server in a runtime of its own, with clients that take no memory.
+class accepting_server {
+public:
+    explicit accepting_server(std::int64_t failing_call) : failing_call_(failing_call) {}
+
+    /// Serves two clients, for the first of which an allocation fails.
+    void run() {
+        try {
+            weft::run(serve(), weft::runtime_options{.processors = 1});
+        } catch (const std::bad_alloc&) {
+            // It has ended, and the second client finds nobody.
+        }
+        client_.join();
+    }
+
+    bool first_served = false;
+    bool failed = false;
+    bool second_served = false;
+
+private:
+    weft::task<> serve() {
+        auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse("127.0.0.1:0"));
+        const std::uint16_t port = listener.local_endpoint().port();
+        weft::spawn_options accepting{.name = "accept", .stop_token = served_.get_token()};
+        auto accepted = weft::co_spawn(kv::accept_clients(listener, server_), accepting);
+        co_await weft::yield();  // Now the task has run, and waits.
+        client_ = std::thread([this, port] { be_clients(port); });
+        co_await std::move(accepted);
+    }
+
+    void be_clients(std::uint16_t port) {
+        calls_left = failing_call_;
+        first_served = ping(port);
+        failed = calls_left < 0;
+        calls_left = -1;
+        second_served = ping(port);
+        served_.request_stop();
+    }
+
+    static bool ping(std::uint16_t port) {
+        const int one = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const timeval patience{.tv_sec = 30, .tv_usec = 0};
+        ::setsockopt(one, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        bool served = false;
+        if (::connect(one, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+            char answer[16];
+            constexpr std::string_view request = "PING\r\n";
+            const bool sent = ::send(one, request.data(), request.size(), MSG_NOSIGNAL) > 0;
+            const ssize_t size = sent ? ::recv(one, answer, sizeof answer, 0) : 0;
+            served = size > 0 && answer[0] == '+';
+        }
+        ::close(one);
+        return served;
+    }
+
+    std::int64_t failing_call_;
+    store data_{4, {1, 2}};
+    kv::server_information information_;
+    kv::server_context server_{data_, information_, {}, 100};
+    std::stop_source served_;
+    std::thread client_;
+};
+
+}  // namespace
+
+TEST_CASE("kv server: clients are accepted again after there was no memory for one") {
+    int failures = 0;
+    for (int call = 0;; ++call) {
+        accepting_server one(call);
+        one.run();
+        if (!one.second_served) FAIL("nobody is served after allocation " << call << " failed");
+        if (one.first_served && !one.failed) break;
+        ++failures;
+    }
+    CHECK(failures > 2);
 }
