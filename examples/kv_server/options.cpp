@@ -87,7 +87,7 @@ bool read_option(int id, const char* name, server_options& options) {
     switch (id) {
     case option_host: return read_host(options.host);
     case option_port: return read_number(name, options.port, 0, 65535);
-    case option_processors: return read_number(name, options.processors, 1, 4096);
+    case option_processors: return read_number(name, options.processors, 1, 1024);
     case option_max_clients: return read_number(name, options.max_clients, 1, 10'000'000);
     case option_max_bulk: return read_number(name, options.limits.bulk, 1, gibibyte);
     case option_max_request:
