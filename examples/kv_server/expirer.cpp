@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,9 @@ constexpr std::size_t sweep_limit = 256;
 
 /// The longest sleep: lifetimes may be longer than the runtime's clock can count.
 constexpr std::chrono::hours longest_sleep{24};
+
+/// How long a task that got no memory for a sweep waits before it tries again.
+constexpr std::chrono::milliseconds no_memory_pause{100};
 
 }  // namespace
 
@@ -84,13 +88,26 @@ weft::task<> expirer::sweep_at(std::size_t shard, time_point deadline) {
     const auto slept = co_await weft::as_result(weft::sleep_until(wake));
     if (!slept || !disarm(shard, deadline)) co_return;
     for (;;) {
-        const sweep_result swept = data_.sweep(shard, current_time(), sweep_limit);
-        if (swept.next > current_time()) {
-            arm(shard, swept.next);
-            co_return;
+        switch (sweep(shard)) {
+        case sweep_progress::done: co_return;
+        case sweep_progress::more_is_due:
+            if (!co_await weft::as_result(weft::yield())) co_return;
+            break;
+        case sweep_progress::no_memory:
+            if (!co_await weft::as_result(weft::sleep_for(no_memory_pause))) co_return;
+            break;
         }
-        if (!co_await weft::as_result(weft::yield())) co_return;
     }
+}
+
+/// Removes a batch of keys whose time has come; when no more are due, arms the shard for the next.
+expirer::sweep_progress expirer::sweep(std::size_t shard) noexcept {
+    try {
+        const sweep_result swept = data_.sweep(shard, current_time(), sweep_limit);
+        if (swept.next <= current_time()) return sweep_progress::more_is_due;
+        arm(shard, swept.next);
+        return sweep_progress::done;
+    } catch (const std::bad_alloc&) { return sweep_progress::no_memory; }
 }
 
 weft::task<> expirer::stop() {

@@ -56,14 +56,15 @@ void describe_settings(const kv::server_options& options, kv::server_information
     };
 }
 
-/// Serves until `stop` is requested, then says what was done.
+/// Serves until `stop` is requested, then says what was done. Clients that are still connected are
+/// served until the runtime has ended, longer than this frame lives, so what they use is owned by
+/// main().
 weft::task<> serve(const kv::server_options& options, kv::server_context& server,
-                   std::stop_token stop) {
+                   kv::expirer& expiry, std::stop_token stop) {
     // A client whose machine is gone without a word is found out and closed in the end.
     const weft::net::keep_alive_options keep_alive{.idle = std::chrono::minutes(5)};
     auto listener = weft::net::tcp_listener::bind(weft::net::endpoint(options.host, options.port),
                                                   {.keep_alive = keep_alive});
-    kv::expirer expiry(server.data);
     std::printf("listening on %s\n", listener.local_endpoint().to_string().c_str());
     std::fflush(stdout);
 
@@ -85,6 +86,7 @@ int main(int argc, char** argv) {
     raise_descriptor_limit();
     try {
         kv::store data(options->shards, random_seed());
+        kv::expirer expiry(data);
         kv::server_information information{
             .counters = {},
             .input_memory = kv::memory_budget(options->max_input_memory),
@@ -96,7 +98,7 @@ int main(int argc, char** argv) {
         kv::server_context server{data, information, options->limits, options->max_clients};
         // Blocks the signals, which the threads of the runtime inherit.
         kv::signal_watch signals;
-        weft::run(serve(*options, server, signals.stop_token()),
+        weft::run(serve(*options, server, expiry, signals.stop_token()),
                   weft::runtime_options{.processors = options->processors});
     } catch (const std::exception& error) {
         std::fprintf(stderr, "kv_server: %s\n", error.what());

@@ -491,6 +491,24 @@ def signals_end_the_server_cleanly(environment):
                 client.socket.close()
 
 
+def the_end_comes_while_clients_set_expiries(environment):
+    # Ever shorter lifetimes: each is earlier than what the expiry task of its shard waits for, so
+    # that the server is in the middle of many of them when it ends.
+    load = b"".join(encode("SET", f"k{number % 8}", "v", "PX", str(10_000_000 - number))
+                    for number in range(5000))
+    for _ in range(10):
+        with environment.server("--shards", "4", "--processors", "4") as server:
+            clients = [Client(server) for _ in range(8)]
+            for client in clients:
+                client.socket.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    client.socket.send(load)
+            server.stop()
+            equal(server.error_text(), "", "errors")
+            for client in clients:
+                client.socket.close()
+
+
 def wrong_arguments_are_explained(environment):
     def run(*arguments):
         process = subprocess.run([environment.program, *arguments], stdout=subprocess.PIPE,
@@ -500,7 +518,7 @@ def wrong_arguments_are_explained(environment):
 
     for arguments, part in ((["--port", "x"], "--port"), (["--port", "65536"], "65535"),
                             (["--host", "example.org"], "example.org"), (["--nothing"], "nothing"),
-                            (["file"], "file")):
+                            (["--processors", "1025"], "1024"), (["file"], "file")):
         status, _, errors = run(*arguments)
         equal(status, 2, f"status of {arguments}")
         if part not in errors:
@@ -531,6 +549,7 @@ CASES = [
     ten_thousand_idle_connections_and_load,
     killed_clients_leak_nothing,
     signals_end_the_server_cleanly,
+    the_end_comes_while_clients_set_expiries,
     wrong_arguments_are_explained,
 ]
 
