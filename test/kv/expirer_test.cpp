@@ -4,13 +4,16 @@
 #include "store.hpp"
 #include "support/catch.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 
 #include <weft/runtime.hpp>
 #include <weft/sleep.hpp>
+#include <weft/spawn.hpp>
 #include <weft/task.hpp>
+#include <weft/yield.hpp>
 
 namespace {
 
@@ -32,9 +35,7 @@ std::uint64_t tasks_alive() {
     return weft::this_runtime::statistics().tasks_alive();
 }
 
-weft::task<> remove_untouched_keys() {
-    kv::store data(4, {1, 2});
-    kv::expirer expiry(data);
+weft::task<> remove_untouched_keys(kv::store& data, kv::expirer& expiry) {
     CHECK(tasks_alive() == 1);
     // Ever shorter lifetimes: each key expires before what its shard's task was waiting for.
     for (int i = 1000; i > 0; --i) set(data, std::to_string(i), i / 10 * 1ms + 1ms);
@@ -48,9 +49,7 @@ weft::task<> remove_untouched_keys() {
     CHECK(tasks_alive() == 1);
 }
 
-weft::task<> sleep_again_for_what_is_left() {
-    kv::store data(1, {1, 2});
-    kv::expirer expiry(data);
+weft::task<> sleep_again_for_what_is_left(kv::store& data, kv::expirer& expiry) {
     for (int round = 0; round < 5; ++round) {
         set(data, "first", 5ms);
         set(data, "second", 20ms);
@@ -67,12 +66,10 @@ weft::task<> sleep_again_for_what_is_left() {
     co_await expiry.stop();
     // Stopped: nothing wakes for this key, and no task is started.
     set(data, "c", 1ms);
-    CHECK(tasks_alive() == 1);
+    co_await until([] { return tasks_alive() == 1; });
 }
 
-weft::task<> expire_in_the_far_future() {
-    kv::store data(1, {1, 2});
-    kv::expirer expiry(data);
+weft::task<> expire_in_the_far_future(kv::store& data, kv::expirer& expiry) {
     // Lifetimes that nanoseconds in 64 bits do not hold.
     const auto now = current_time();
     data.set("far", std::make_shared<const std::string>("v"), {.expiry = kv::never - 1ms}, now);
@@ -82,18 +79,53 @@ weft::task<> expire_in_the_far_future() {
     co_await expiry.stop();
 }
 
-}  // namespace
-
-TEST_CASE("kv expirer: keys that nobody asks for are removed") {
-    for (const unsigned processors : {1U, 4U}) {
-        weft::run(remove_untouched_keys(), weft::runtime_options{.processors = processors});
+weft::task<> set_for_ever(kv::store& data, std::string key, std::atomic<int>& running) {
+    // Relaxed: only counted.
+    running.fetch_add(1, std::memory_order_relaxed);
+    for (auto lifetime = 1'000'000ms;; lifetime -= 1ms) {
+        set(data, key, lifetime);
+        co_await weft::yield();
     }
 }
 
+/// Ends as the server does: what stops the clients is the end of the runtime.
+weft::task<> end_before_the_clients(kv::store& data, kv::expirer& expiry,
+                                    std::atomic<int>& running) {
+    for (int id = 0; id < 8; ++id) {
+        weft::co_spawn(set_for_ever(data, std::to_string(id), running)).detach();
+    }
+    co_await until([&] { return running.load(std::memory_order_relaxed) == 8; });
+    co_await expiry.stop();
+}
+
+/// Runs a test in a runtime that begins after the expirer and ends before it.
+void run(weft::task<> (*test)(kv::store&, kv::expirer&), std::size_t shards,
+         unsigned processors = 0) {
+    kv::store data(shards, {1, 2});
+    kv::expirer expiry(data);
+    weft::run(test(data, expiry), weft::runtime_options{.processors = processors});
+}
+
+}  // namespace
+
+TEST_CASE("kv expirer: keys that nobody asks for are removed") {
+    for (const unsigned processors : {1U, 4U}) run(remove_untouched_keys, 4, processors);
+}
+
 TEST_CASE("kv expirer: it goes on with what expires next") {
-    weft::run(sleep_again_for_what_is_left());
+    run(sleep_again_for_what_is_left, 1);
 }
 
 TEST_CASE("kv expirer: lifetimes beyond the runtime's clock") {
-    weft::run(expire_in_the_far_future());
+    run(expire_in_the_far_future, 1);
+}
+
+TEST_CASE("kv expirer: clients that set expiries until the runtime has ended") {
+    for (int round = 0; round < 20; ++round) {
+        kv::store data(4, {1, 2});
+        kv::expirer expiry(data);
+        std::atomic<int> running{0};
+        weft::run(end_before_the_clients(data, expiry, running),
+                  weft::runtime_options{.processors = 4});
+    }
 }
