@@ -5,16 +5,20 @@
 //     echo_server [ADDRESS:PORT]        127.0.0.1:7000 unless told otherwise; port 0 is a free one
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <weft/weft.hpp>
 
 namespace {
+
+using namespace std::chrono_literals;
 
 weft::task<> serve(weft::net::tcp_stream stream) {
     std::array<std::byte, 4096> buffer;
@@ -27,11 +31,28 @@ weft::task<> serve(weft::net::tcp_stream stream) {
     }
 }
 
+/// Has accept failed because there are no descriptors, or no memory of the kernel, for now?
+bool is_used_up(std::error_code code) {
+    return code == std::errc::too_many_files_open ||
+           code == std::errc::too_many_files_open_in_system ||
+           code == std::errc::no_buffer_space || code == std::errc::not_enough_memory;
+}
+
 weft::task<> listen(std::string_view address) {
     auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse(address));
     std::printf("listening on %s\n", listener.local_endpoint().to_string().c_str());
     std::fflush(stdout);
-    for (;;) weft::co_spawn(serve(co_await listener.accept())).detach();
+    for (;;) {
+        auto accepted = co_await weft::as_result(listener.accept());
+        if (accepted) {
+            weft::co_spawn(serve(*std::move(accepted))).detach();
+        } else if (is_used_up(accepted.error())) {
+            // New clients wait in the listener's queue until others leave.
+            co_await weft::sleep_for(100ms);
+        } else {
+            throw std::system_error(accepted.error(), "accept");
+        }
+    }
 }
 
 }  // namespace
