@@ -34,8 +34,8 @@ weft::task<> serve(weft::net::tcp_stream stream) {
 /// Has accept failed because there are no descriptors, or no memory of the kernel, for now?
 bool is_used_up(std::error_code code) {
     return code == std::errc::too_many_files_open ||
-           code == std::errc::too_many_files_open_in_system ||
-           code == std::errc::no_buffer_space || code == std::errc::not_enough_memory;
+           code == std::errc::too_many_files_open_in_system || code == std::errc::no_buffer_space ||
+           code == std::errc::not_enough_memory;
 }
 
 weft::task<> listen(std::string_view address) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "budget_allocator.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace kv {
 
@@ -16,6 +19,9 @@ struct slice {
     std::uint32_t offset;
     std::uint32_t length;
 };
+
+/// The arguments of a request while it arrives. They count like the bytes that they lie in.
+using slice_list = std::vector<slice, budget_allocator<slice>>;
 
 /// The arguments of one request as views into the buffer that it lies in; the first is the name of
 /// the command. Valid as long as the buffer stays and the parser has not begun the next request.

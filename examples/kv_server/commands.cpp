@@ -65,6 +65,10 @@ void reply_unknown_command(argument_list request, reply& out) {
               "', with args beginning with: " + quoted);
 }
 
+void reply_too_many_words(reply& out, std::string_view command) {
+    out.error("ERR too many arguments for '" + std::string(command) + "' command");
+}
+
 }  // namespace
 
 std::span<const command> all_commands() noexcept {
@@ -84,6 +88,10 @@ void execute(argument_list request, command_context& context) {
     const command* const found = find_command(request[0]);
     if (found == nullptr) return reply_unknown_command(request, context.out);
     if (!found->accepts(request.size())) return reply_wrong_arity(context.out, found->name);
+    if (!found->takes_many_keys()) {
+        if (request.size() > most_words) return reply_too_many_words(context.out, found->name);
+        context.spend(request.size() - 1);
+    }
     found->handler(request, context);
 }
 

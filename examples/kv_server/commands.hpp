@@ -6,10 +6,21 @@
 #include "reply.hpp"
 #include "store.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 namespace kv {
+
+/// How far a command over many keys has come. It belongs to the client, and is zero when a command
+/// begins.
+struct command_progress {
+    bool unfinished = false;  ///< set by a handler that is to be called again in the next turn
+    std::size_t done = 0;     ///< keys or shards
+    std::int64_t sum = 0;     ///< what the reply will be
+};
 
 /// What a command works on. `now` is one time for all commands of a batch.
 struct command_context {
@@ -17,11 +28,21 @@ struct command_context {
     const server_information& server;
     time_point now;
     reply& out;
+    std::size_t& words_left;  ///< arguments, or removed keys, before other clients get their turn
+    command_progress& progress;
     bool close = false;  ///< set by a command: the connection ends when its replies are sent
+
+    void spend(std::size_t words) noexcept { words_left -= std::min(words, words_left); }
 };
 
+/// Commands have at most so many arguments, their names included, unless all but the name are keys:
+/// replies and the time that they take stay within bounds. Redis has no such limit.
+inline constexpr std::size_t most_words = 1024;
+
 /// A handler adds exactly one reply to the context. It never suspends, and it may rely on the
-/// number of arguments that its command asks for.
+/// number of arguments that its command asks for. One that works on many keys does as many as
+/// context.words_left allows; if some are left it adds no reply, and is called again with the same
+/// arguments and the same progress.
 using command_handler = void (*)(argument_list arguments, command_context& context);
 
 struct command {
@@ -36,6 +57,9 @@ struct command {
         return arity >= 0 ? count == static_cast<std::size_t>(arity)
                           : count >= static_cast<std::size_t>(-arity);
     }
+
+    /// Are all arguments keys?
+    bool takes_many_keys() const noexcept { return last_key < 0; }
 };
 
 /// All commands, in the order of their names.
@@ -44,7 +68,8 @@ std::span<const command> all_commands() noexcept;
 /// The command of a name in any case, or nullptr.
 const command* find_command(std::string_view name) noexcept;
 
-/// Executes one request, which has at least one argument, and adds its one reply.
+/// Executes one request, which has at least one argument, and adds its one reply; or a part of it,
+/// and sets context.progress.unfinished.
 void execute(argument_list request, command_context& context);
 
 /// Compares without regard to the case of ASCII letters.

@@ -84,6 +84,7 @@ weft::task<> converse(weft::net::tcp_stream& stream, session& client) {
         do {
             client.execute(current_time());
             if (!client.replies().empty()) co_await send_replies(stream, client.replies());
+            if (client.requests_remain()) co_await weft::checkpoint();
         } while (client.requests_remain());
     }
 }
@@ -123,8 +124,7 @@ weft::task<std::error_code> accept_client(weft::net::tcp_listener& listener,
 
 /// Takes no memory, since that may be what is used up.
 void report_exhausted(std::error_code failure) {
-    std::fprintf(stderr,
-                 "kv_server: accept: %s; new clients wait until others leave (said once)\n",
+    std::fprintf(stderr, "kv_server: accept: %s; new clients wait until others leave (said once)\n",
                  std::strerror(failure.value()));
 }
 

@@ -28,8 +28,8 @@ public:
     expirer& operator=(const expirer&) = delete;
     ~expirer();
 
-    /// Ends the tasks that sleep and returns when they have ended; one that is removing keys goes on
-    /// until no more are due. Keys that are set then expire only when they are asked for. To be
+    /// Ends the tasks that sleep and returns when they have ended; one that is removing keys goes
+    /// on until no more are due. Keys that are set then expire only when they are asked for. To be
     /// awaited by a task of the runtime, before its main task ends.
     weft::task<> stop();
 

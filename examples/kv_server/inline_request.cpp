@@ -106,7 +106,7 @@ private:
 
 }  // namespace
 
-bool split_inline_request(std::span<char> line, std::vector<slice>& arguments) {
+bool split_inline_request(std::span<char> line, slice_list& arguments) {
     splitter rest(line);
     while (rest.skip_space()) {
         slice argument{};

@@ -4,7 +4,6 @@
 #include "argument_list.hpp"
 
 #include <span>
-#include <vector>
 
 namespace kv {
 
@@ -17,7 +16,8 @@ namespace kv {
 /// it is moved together in place, so `line` is written to and nothing is copied elsewhere.
 ///
 /// Appends the arguments, with offsets from the first byte of `line`, to `arguments`. Returns false
-/// if quotes are unbalanced; `arguments` and `line` then hold nothing of use.
-bool split_inline_request(std::span<char> line, std::vector<slice>& arguments);
+/// if quotes are unbalanced; `arguments` and `line` then hold nothing of use, and neither do they
+/// after std::bad_alloc.
+bool split_inline_request(std::span<char> line, slice_list& arguments);
 
 }  // namespace kv

@@ -117,6 +117,21 @@ private:
     time_point expiry_ = never;
 };
 
+/// Replies with how many of the keys `holds` is true for; as many in a turn as may be.
+template <class Condition>
+void count_keys(argument_list keys, command_context& context, Condition holds) {
+    command_progress& progress = context.progress;
+    while (progress.done < keys.size()) {
+        if (context.words_left == 0) {
+            progress.unfinished = true;
+            return;
+        }
+        context.spend(1);
+        progress.sum += holds(keys[progress.done++]) ? 1 : 0;
+    }
+    context.out.integer(progress.sum);
+}
+
 }  // namespace
 
 void execute_set(argument_list arguments, command_context& context) {
@@ -139,19 +154,14 @@ void execute_get(argument_list arguments, command_context& context) {
 }
 
 void execute_del(argument_list arguments, command_context& context) {
-    std::int64_t removed = 0;
-    for (const std::string_view key : arguments.without_first(1)) {
-        removed += context.data.remove(key, context.now) ? 1 : 0;
-    }
-    context.out.integer(removed);
+    count_keys(arguments.without_first(1), context,
+               [&context](std::string_view key) { return context.data.remove(key, context.now); });
 }
 
 void execute_exists(argument_list arguments, command_context& context) {
-    std::int64_t found = 0;
-    for (const std::string_view key : arguments.without_first(1)) {
-        found += context.data.contains(key, context.now) ? 1 : 0;
-    }
-    context.out.integer(found);
+    count_keys(arguments.without_first(1), context, [&context](std::string_view key) {
+        return context.data.contains(key, context.now);
+    });
 }
 
 void execute_incr(argument_list arguments, command_context& context) {
@@ -195,7 +205,14 @@ void execute_flushall(argument_list arguments, command_context& context) {
     const bool known = arguments.size() == 2 &&
                        (same_word(arguments[1], "async") || same_word(arguments[1], "sync"));
     if (!plain && !known) return reply_syntax_error(context.out);
-    context.data.clear();
+    command_progress& progress = context.progress;
+    while (progress.done < context.data.shards()) {
+        if (context.words_left == 0) {
+            progress.unfinished = true;
+            return;
+        }
+        context.spend(1 + context.data.clear(progress.done++));
+    }
     context.out.status("OK");
 }
 

@@ -55,8 +55,8 @@ void resp_parser::restart() {
     state_ = state::start;
     position_ = 0;
     scanned_ = 0;
-    if (slices_.capacity() > kept_elements) slices_ = {};
     slices_.clear();
+    if (slices_.capacity() > kept_elements) slices_.shrink_to_fit();
 }
 
 resp_parser::state resp_parser::read_first_byte(std::span<char> buffer) {

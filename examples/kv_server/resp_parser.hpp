@@ -2,12 +2,12 @@
 #pragma once
 
 #include "argument_list.hpp"
+#include "memory_budget.hpp"
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace kv {
 
@@ -38,14 +38,18 @@ enum class parse_status {
 /// with CR LF. Redis skips two bytes there whatever they are, and goes on out of step.
 class resp_parser {
 public:
-    explicit resp_parser(parser_limits limits = {}) : limits_(limits) {}
+    /// The memory for the list of arguments is taken from `budget`, if there is one, which must
+    /// outlive the parser.
+    explicit resp_parser(parser_limits limits = {}, memory_budget* budget = nullptr)
+        : limits_(limits), slices_(budget_allocator<slice>(budget)) {}
 
     /// Goes on with the current request, or begins the next one if the last call returned complete.
     ///
     /// `buffer` begins with the first byte of the request and holds all bytes of it that have
     /// arrived so far; more may follow. Between two calls it may have moved, but the bytes seen
     /// earlier must be unchanged. It is written to only where an inline request has quotes. After
-    /// malformed every further call returns malformed.
+    /// malformed every further call returns malformed. Throws std::bad_alloc where the system or
+    /// the budget has no memory for the list of arguments; the parser is then of no more use.
     parse_status parse(std::span<char> buffer);
 
     /// The arguments of a complete request: views into the buffer of that call, valid as long as
@@ -81,7 +85,7 @@ private:
     std::size_t scanned_ = 0;   ///< up to here no line end was found; at least position_
     std::size_t remaining_ = 0;  ///< elements that are still to come
     std::size_t bulk_size_ = 0;  ///< of the bulk at position_
-    std::vector<slice> slices_;
+    slice_list slices_;
     const char* request_ = nullptr;  ///< the buffer of the last call
     std::string error_;
 };

@@ -265,14 +265,14 @@ std::uint64_t store::expired() const {
     return total;
 }
 
-void store::clear() {
-    for (const auto& part : shards_) {
-        entry_map entries;
-        expiry_index expiries;
-        const std::lock_guard lock(part->mutex);
-        part->entries.swap(entries);
-        part->expiries.swap(expiries);
-    }
+std::size_t store::clear(std::size_t shard_index) {
+    shard& part = *shards_[shard_index];
+    entry_map entries;
+    expiry_index expiries;
+    const std::lock_guard lock(part.mutex);
+    part.entries.swap(entries);
+    part.expiries.swap(expiries);
+    return entries.size();
 }
 
 sweep_result store::sweep(std::size_t shard_index, time_point now, std::size_t limit) {

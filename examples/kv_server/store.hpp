@@ -95,7 +95,8 @@ public:
     /// Keys that were removed because their time had come.
     std::uint64_t expired() const;
 
-    void clear();
+    /// Removes all keys of a shard (0 to shards() - 1), and tells how many there were.
+    std::size_t clear(std::size_t shard);
 
     /// Removes at most `limit` keys of a shard (0 to shards() - 1) whose time has come.
     sweep_result sweep(std::size_t shard, time_point now, std::size_t limit);
@@ -103,9 +104,9 @@ public:
 
     /// `listener` is called with a shard and a time whenever a key expires earlier than all that
     /// the shard had before. It is called by the thread that caused it, without a lock; two calls
-    /// for one shard may overtake each other. What was set stays where it throws std::bad_alloc; the
-    /// next call that sets an expiry in the shard then calls it again. To be set before the store is
-    /// shared, and to stay until it is not.
+    /// for one shard may overtake each other. Where it throws std::bad_alloc, what was set stays,
+    /// and the next call that sets an expiry in the shard calls it again. To be set before the
+    /// store is shared, and to stay as long as it is.
     void on_earlier_expiry(std::function<void(std::size_t shard, time_point earliest)> listener);
 
 private:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What is sent to the key-value server and to Redis itself: both must answer with the same bytes.
 
-Left out is what differs on purpose: Redis allows more elements in a request, skips what stands
-behind a bulk instead of looking at it, looks for lines that are too long only when a read ends
-within one, and has commands and options that the server has not.
+Left out is what differs on purpose: Redis allows more elements in a request and more arguments of
+a command, skips what stands behind a bulk instead of looking at it, looks for lines that are too
+long only when a read ends within one, and has commands and options that the server has not.
 """
 
 from kv_support import encode

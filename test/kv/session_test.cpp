@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -129,6 +130,123 @@ TEST_CASE("kv session: a long batch ends for others' sake") {
     CHECK(most > 100);
 }
 
+namespace {
+
+/// Sends one request; returns its replies and the most keys that the store loses in one turn.
+std::string send_in_turns(server& one, const kv::test::request& words, std::size_t& most_removed) {
+    kv::session session(one.data, one.information, {});
+    const std::string bytes = encode(words);
+    std::string replies;
+    most_removed = 0;
+    for (std::string_view rest = bytes; !rest.empty();) {
+        rest.remove_prefix(deliver(session, rest));
+        do {
+            const std::size_t before = one.data.size();
+            session.execute(kv::time_point{1s});
+            most_removed = std::max(most_removed, before - one.data.size());
+            replies += take_replies(session);
+        } while (session.requests_remain());
+    }
+    return replies;
+}
+
+kv::test::request keys_after(std::string name, int count) {
+    kv::test::request words{std::move(name)};
+    for (int i = 0; i < count; ++i) words.push_back(std::to_string(i));
+    return words;
+}
+
+void fill(server& one, int count) {
+    const kv::value bytes = std::make_shared<const std::string>("v");
+    for (int i = 0; i < count; ++i) one.data.set(std::to_string(i), bytes, {}, kv::time_point{1s});
+}
+
+}  // namespace
+
+TEST_CASE("kv session: a command over many keys lets others in between") {
+    server one;
+    constexpr int keys = 20'000;
+    fill(one, keys);
+    std::size_t most = 0;
+    CHECK(send_in_turns(one, keys_after("EXISTS", keys), most) == ":20000\r\n");
+    CHECK(one.information.counters.commands_processed == 1);
+    CHECK(send_in_turns(one, keys_after("DEL", keys), most) == ":20000\r\n");
+    CHECK(one.data.size() == 0);
+    CHECK(most <= kv::session::batch_limit);
+    CHECK(most > 100);
+    fill(one, keys);
+    CHECK(send_in_turns(one, {"FLUSHALL"}, most) == "+OK\r\n");
+    CHECK(one.data.size() == 0);
+    // One of the four shards in each turn.
+    CHECK(most < keys / 2);
+}
+
+TEST_CASE("kv session: a turn ends in the middle of a request for the keys of those before") {
+    server one;
+    fill(one, 3000);
+    kv::session session(one.data, one.information, {});
+    std::string requests = encode(keys_after("DEL", 1500)) + encode(keys_after("DEL", 3000)) +
+                           encode(keys_after("EXISTS", 3000)) + "PING\r\n";
+    CHECK(converse(session, requests, requests.size()) == ":1500\r\n:1500\r\n:0\r\n+PONG\r\n");
+    CHECK(one.information.counters.commands_processed == 4);
+}
+
+TEST_CASE("kv session: no request makes a reply of unbounded size") {
+    for (const char* subcommand : {"INFO", "DOCS"}) {
+        for (const std::size_t names : {1022U, 1023U, 200'000U}) {
+            server one;
+            kv::session session(one.data, one.information, {});
+            kv::test::request words(names + 2, "set");
+            words[0] = "COMMAND";
+            words[1] = subcommand;
+            const std::string replies = converse(session, encode(words), 1 << 20);
+            if (names > 1022) {
+                CHECK(replies == "-ERR too many arguments for 'command' command\r\n");
+            } else {
+                CHECK(replies.size() > 50'000);
+                CHECK(replies.size() < (256 << 10));
+            }
+            CHECK(!session.closing());
+        }
+    }
+}
+
+TEST_CASE("kv session: the list of arguments counts as memory for requests, and is given back") {
+    server one;
+    kv::memory_budget& memory = one.information.input_memory;
+    kv::session session(one.data, one.information, {});
+    constexpr std::size_t arguments = 100'000;
+    std::string request = encode(kv::test::request(arguments, ""));
+    request.insert(request.find("$0"), "$3\r\nDEL\r\n");
+    request.replace(0, request.find('\r'), "*" + std::to_string(arguments + 1));
+    const std::string first = request.substr(0, request.size() - 1);
+    CHECK(converse(session, first, first.size()).empty());
+    CHECK(memory.used() >= first.size() + arguments * sizeof(kv::slice));
+    CHECK(converse(session, "\n", 1) == ":0\r\n");
+    CHECK(converse(session, "PING\r\n", 6) == "+PONG\r\n");
+    CHECK(!session.room().empty());
+    CHECK(memory.used() <= kv::input_buffer::smallest + 1024 * sizeof(kv::slice));
+}
+
+TEST_CASE("kv session: a request whose arguments exceed the memory is refused") {
+    kv::store data{4, {1, 2}};
+    kv::server_information information{.counters = {},
+                                       .input_memory = kv::memory_budget(1 << 20),
+                                       .settings = {},
+                                       .report_runtime = {},
+                                       .started = {}};
+    {
+        kv::session session(data, information, {});
+        // The bytes alone, 600 KB, are within the budget.
+        const std::string request = encode(kv::test::request(100'000, ""));
+        CHECK(converse(session, request, 1 << 20) ==
+              "-ERR the server has no memory left for the requests of its clients\r\n");
+        CHECK(session.closing());
+        CHECK(information.input_memory.used() <= (1 << 20));
+    }
+    CHECK(information.input_memory.used() == 0);
+}
+
 TEST_CASE("kv session: a malformed request is answered, counted, and ends the connection") {
     server one;
     kv::session session(one.data, one.information, {});
@@ -151,7 +269,8 @@ TEST_CASE("kv session: a connection that waits holds little, and all is given ba
         CHECK(converse(session, encode({"SET", "k", large}), 1 << 20) == "+OK\r\n");
         CHECK(memory.used() > 1'000'000);
         CHECK(!session.room().empty());
-        CHECK(memory.used() == kv::input_buffer::smallest);
+        // A short list of arguments stays for the next request.
+        CHECK(memory.used() <= kv::input_buffer::smallest + 8 * sizeof(kv::slice));
     }
     CHECK(memory.used() == 0);
 }
