@@ -172,19 +172,13 @@ void epoll_set::silence_doorbell() noexcept {
     [[maybe_unused]] const auto taken = sys().read(doorbell_, &count, sizeof(count));
 }
 
-bool epoll_poller::take_wake() noexcept {
-    if (!woken_.load(std::memory_order_relaxed)) return false;
-    // seq_cst, as all of this small protocol: it runs once for each sleep.
-    if (!woken_.exchange(false, std::memory_order_seq_cst)) return false;
-    set_.pending_wakes.fetch_sub(1, std::memory_order_seq_cst);
-    return true;
+void epoll_set::pass_doorbell_on() noexcept {
+    const auto expects = [](bell_word<layer>* each) { return each->expects_bell(); };
+    if (std::any_of(words_.begin(), words_.end(), expects)) ring_doorbell();
 }
 
 void epoll_poller::wake() noexcept {
-    if (woken_.exchange(true, std::memory_order_seq_cst)) return;
-    set_.pending_wakes.fetch_add(1, std::memory_order_seq_cst);
-    // After the count: whoever reads the bell for us sees that it has to ring again.
-    set_.ring_doorbell();
+    if (word_.wake()) set_.ring_doorbell();
 }
 
 void epoll_poller::poll(branch_list& readied) noexcept {
@@ -192,17 +186,14 @@ void epoll_poller::poll(branch_list& readied) noexcept {
 }
 
 void epoll_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
-    if (take_wake()) {
+    if (!word_.enter()) {
         poll(readied);
         return;
     }
-    if (!set_.take_events(std::max<monotonic_time>(deadline, 1), readied)) {
-        take_wake();
-        return;
-    }
-    set_.silence_doorbell();
-    take_wake();
-    if (set_.pending_wakes.load(std::memory_order_seq_cst) != 0) set_.ring_doorbell();
+    const bool bell = set_.take_events(std::max<monotonic_time>(deadline, 1), readied);
+    if (bell) set_.silence_doorbell();
+    word_.leave();
+    if (bell) set_.pass_doorbell_on();
 }
 
 }  // namespace weft::detail

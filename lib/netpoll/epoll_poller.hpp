@@ -10,14 +10,15 @@
 //
 // Who waits. Busy workers look without waiting; of the parked ones the sentinel waits in the set.
 // The doorbell is level-triggered and read only by workers that wait, so a busy worker cannot take
-// a ring of the bell away from the one that it is meant for. Each poller has a flag that tells
-// whether it has been woken. Several may wait for a moment while the role of the sentinel changes
-// hands; a waiter that has read the bell for another one rings it again (`pending_wakes_` is not
-// zero).
+// a ring of the bell away from the one that it is meant for. Several may wait for a moment while the
+// role of the sentinel changes hands; a waiter that has read the bell for another one rings it again
+// (bell_word.hpp).
 #pragma once
 
 #include "lib/netpoll/poll_home.hpp"
 
+#include <weft/detail/base/layer.hpp>
+#include <weft/detail/netpoll/bell_word.hpp>
 #include <weft/detail/netpoll/netpoller.hpp>
 
 #include <cstdint>
@@ -47,8 +48,12 @@ public:
     void ring_doorbell() noexcept;
     void silence_doorbell() noexcept;
 
-    /// Wakes that were asked for and not seen by the worker that they are meant for.
-    layer::atomic<std::uint32_t> pending_wakes{0};
+    /// A waiter that has read the bell and taken note of it: rings it again if somebody else still
+    /// expects it.
+    void pass_doorbell_on() noexcept;
+
+    /// Before the workers start: one more poller, whose word lives as long as anybody waits here.
+    void add_poller(bell_word<layer>& word) { words_.push_back(&word); }
 
 private:
     bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
@@ -58,6 +63,7 @@ private:
 
     int fd_ = -1;
     int doorbell_ = -1;
+    std::vector<bell_word<layer>*> words_;
     layer::atomic<bool> used_{false};
     layer::atomic<bool> has_pwait2_{true};
     layer::atomic<std::uint32_t> unreleased_{0};
@@ -65,7 +71,10 @@ private:
 
 class epoll_poller final : public poller {
 public:
-    explicit epoll_poller(epoll_set& set) noexcept : set_(set) { home_ = set.home_index(); }
+    explicit epoll_poller(epoll_set& set) : set_(set) {
+        home_ = set.home_index();
+        set.add_poller(word_);
+    }
 
     start_result enable_on_this_thread() noexcept override { return {}; }
     void shut_down() noexcept override {}
@@ -80,10 +89,8 @@ public:
     int arm(poll_record& record) noexcept override { return set_.add(record); }
 
 private:
-    bool take_wake() noexcept;
-
     epoll_set& set_;
-    layer::atomic<bool> woken_{false};
+    bell_word<layer> word_;
 };
 
 }  // namespace weft::detail
