@@ -3,7 +3,8 @@
 # usage: subproject_test.sh CHECKOUT
 #
 # Builds and runs test/consume/ in a copy, with weft as its subproject, and checks that weft keeps
-# its tests, examples and benchmarks to itself there; then uses weft as installed.
+# its tests, examples and benchmarks to itself there; then configures weft where fmt and liburing are
+# subprojects, and uses weft as installed.
 # Reports as docs/testing.md says.
 set -u
 checkout=$1
@@ -43,7 +44,36 @@ program_runs_tasks() {
     ./build/consume | tee /dev/stderr | grep -qE '^weft [0-9]+\.[0-9]+\.[0-9]+ says 42$'
 }
 
-# The other way to use weft: installed (here as part of the project), and found by pkg-config.
+# A checkout of the sources alone, so that the subprojects beside it are those of this test.
+separate_checkout() {
+    mkdir -p "$1/subprojects"
+    ln -s "$checkout"/{meson.build,meson_options.txt,include,lib} "$1"
+}
+
+readonly library_alone=(-Dtests=disabled -Dexamples=disabled -Dbenchmarks=disabled)
+
+# Neither has a name in pkg-config then.
+dependencies_may_be_subprojects() {
+    cp -r "$checkout"/test/consume/dependencies/* subprojects
+    separate_checkout "$directory/weft"
+    cp -r "$checkout"/test/consume/dependencies/* "$directory/weft/subprojects"
+    meson setup build-all --force-fallback-for fmt,liburing &&
+        meson setup "$directory/weft/build" "$directory/weft" "${library_alone[@]}" \
+            --force-fallback-for fmt,liburing
+}
+
+nothing_of_weft_is_installed_with_it() {
+    meson introspect --installed build | tee /dev/stderr | grep -qx '{}'
+}
+
+weft_is_installed() {
+    separate_checkout "$directory/plain"
+    meson setup "$directory/plain/build" "$directory/plain" "${library_alone[@]}" \
+        --prefix "$directory/installed" --libdir lib &&
+        ninja -C "$directory/plain/build" -j 2 && meson install -C "$directory/plain/build"
+}
+
+# The other way to use weft: installed, and found by pkg-config.
 installed_weft_is_found() {
     export PKG_CONFIG_PATH=$directory/installed/lib/pkgconfig
     # shellcheck disable=SC2046,SC2086 # one word for each flag
@@ -51,12 +81,13 @@ installed_weft_is_found() {
         "$directory/linked"
 }
 
-check "a project configures with weft as a subproject" \
-    meson setup build --prefix "$directory/installed" --libdir lib
+check "a project configures with weft as a subproject" meson setup build
 check "only the library of weft is built in it" targets_of_weft_are_the_library
+check "nothing of weft is installed with it" nothing_of_weft_is_installed_with_it
 check "it builds without a warning in the headers of weft" ninja -C build -j 2
 check "its program runs tasks" program_runs_tasks
-check "weft can be installed" meson install -C build
+check "fmt and liburing may be subprojects" dependencies_may_be_subprojects
+check "weft can be installed" weft_is_installed
 check "a program is linked to the installed weft" installed_weft_is_found
 
 echo "$passed passed, $failed failed"
