@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ratio>
+#include <type_traits>
 
 namespace weft::detail {
 
@@ -38,18 +40,37 @@ constexpr monotonic_time after(monotonic_time now, std::chrono::nanoseconds dura
     return now + duration.count();
 }
 
-/// Converts a duration of any period to nanoseconds, saturated instead of wrapped.
+/// Converts a duration of any period to nanoseconds, saturated instead of wrapped, and cut off
+/// towards zero as duration_cast does. NaN is the longest duration.
+///
+/// duration_cast multiplies before it divides, so that a period like 1/44100 s overflows in between
+/// although the result fits. Hence whole multiples of the period's denominator apart from the rest.
 template <class Rep, class Period>
 constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
-    using wide = std::chrono::duration<long double, std::nano>;
-    const long double count = std::chrono::duration_cast<wide>(d).count();
-    if (!(count < 9.2e18L)) {
-        return std::chrono::nanoseconds::max();
+    using std::chrono::nanoseconds;
+    using ratio = std::ratio_divide<Period, std::nano>;
+    constexpr long double per_count =
+        static_cast<long double>(ratio::num) / static_cast<long double>(ratio::den);
+    const long double wide = static_cast<long double>(d.count()) * per_count;
+    if (!(wide < 9.2e18L)) {
+        return nanoseconds::max();
     }
-    if (count <= -9.2e18L) {
-        return std::chrono::nanoseconds::min();
+    if (wide <= -9.2e18L) {
+        return nanoseconds::min();
     }
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
+    if constexpr (std::is_integral_v<Rep>) {
+        // The quotient times num fits, since the whole does. So does the rest, which is below den,
+        // unless the period is a most unusual one; for that the wide result is near enough.
+        if constexpr (ratio::den <= INT64_MAX / ratio::num) {
+            using wide_count = std::common_type_t<Rep, std::int64_t>;
+            constexpr auto num = static_cast<wide_count>(ratio::num);
+            constexpr auto den = static_cast<wide_count>(ratio::den);
+            const auto count = static_cast<wide_count>(d.count());
+            return nanoseconds(
+                static_cast<std::int64_t>(count / den * num + count % den * num / den));
+        }
+    }
+    return nanoseconds(static_cast<std::int64_t>(wide));
 }
 
 /// The steady clock of the standard library is CLOCK_MONOTONIC on Linux.
