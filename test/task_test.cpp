@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -24,6 +25,12 @@ weft::task<std::unique_ptr<int>> give_unique(int value) {
 }
 weft::task<std::string&> refer(std::string& text) {
     co_return text;
+}
+weft::task<std::pair<int, std::string>> give_braces() {
+    co_return {1, "two"};
+}
+weft::task<int> give_empty_braces() {
+    co_return {};
 }
 weft::task<int> fail() {
     throw std::runtime_error("failed on purpose");
@@ -82,4 +89,9 @@ TEST_CASE("an empty task cannot be awaited or run", "[task]") {
     };
     CHECK(weft::run(main(), {.processors = 1}));
     CHECK_THROWS_AS(weft::run(weft::task<int>(), {.processors = 1}), std::logic_error);
+}
+
+TEST_CASE("a result may be given in braces", "[task]") {
+    CHECK(weft::run(give_braces(), {.processors = 1}) == std::pair<int, std::string>(1, "two"));
+    CHECK(weft::run(give_empty_braces(), {.processors = 1}) == 0);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <system_error>
 #include <type_traits>
 

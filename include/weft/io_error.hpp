@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <cstddef>
 #include <string_view>
 #include <system_error>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
 #include <weft/detail/sched/promise.hpp>
 
 #include <concepts>
@@ -38,7 +39,7 @@ public:
 
     task<T> get_return_object() noexcept;
 
-    template <class Value>
+    template <class Value = T>
         requires std::constructible_from<T, Value&&>
     void return_value(Value&& value) noexcept(std::is_nothrow_constructible_v<T, Value&&>) {
         value_.emplace(std::forward<Value>(value));
@@ -107,8 +108,10 @@ public:
 
     bool await_ready() const noexcept { return false; }
 
+    // transfer() may put the branch into the run queue, where a thief may take and end it.
     template <weft_promise Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+    WEFT_PUBLISHES_FRAME std::coroutine_handle<> await_suspend(
+        std::coroutine_handle<Promise> parent) noexcept {
         if (link_.parent != nullptr) [[unlikely]] {
             awaited_twice();
         }
@@ -149,6 +152,9 @@ private:
 /// in the closure, not in the frame; give them as arguments, as co_spawn(fn, args...) does.
 template <class T = void>
 class [[nodiscard]] task {
+    static_assert(!std::is_rvalue_reference_v<T>,
+                  "weft: a task<T&&> would give a reference to what may be gone; return a value");
+
 public:
     using value_type = T;
     using promise_type = detail::task_promise<T>;

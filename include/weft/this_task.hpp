@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <cstdint>
 #include <source_location>
 #include <string_view>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <string_view>
 
 #define WEFT_VERSION_MAJOR 0

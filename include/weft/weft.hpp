@@ -3,6 +3,8 @@
 
 // All of weft.
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <weft/as_result.hpp>
 #include <weft/error.hpp>
 #include <weft/io_error.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
 #include <coroutine>
@@ -31,24 +32,24 @@ private:
     operation_outcome stop_ = operation_outcome::completed;
 };
 
-class [[nodiscard]] yield_awaiter : public turn_awaiter {
+class [[nodiscard]] yield_awaiter final : public turn_awaiter {
 public:
     yield_awaiter() noexcept = default;
 
     template <weft_promise Promise>
-    void await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
+    WEFT_PUBLISHES_FRAME void await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
         branch& running = *suspended.promise().branch_;
         begin(running);
         running.current->requeue(running, suspended);
     }
 };
 
-class [[nodiscard]] checkpoint_awaiter : public turn_awaiter {
+class [[nodiscard]] checkpoint_awaiter final : public turn_awaiter {
 public:
     checkpoint_awaiter() noexcept = default;
 
     template <weft_promise Promise>
-    bool await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
+    WEFT_PUBLISHES_FRAME bool await_suspend(std::coroutine_handle<Promise> suspended) noexcept {
         branch& running = *suspended.promise().branch_;
         begin(running);
         if (running.current->take_budget()) { return false; }

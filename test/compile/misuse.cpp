@@ -107,6 +107,8 @@ weft::task<int> use() {
     co_await weft::with_timeout(1s, foreign{});
 #elif MISUSE == 8
     co_await weft::as_result(give_reference(value));
+#elif MISUSE == 9
+    weft::task<int&&> empty;
 #endif
     co_return value;
 }

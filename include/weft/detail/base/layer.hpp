@@ -17,13 +17,11 @@
 //                               two threads at once: T, and in a model a stand-in that is read,
 //                               assigned and dereferenced like T and checks that it is so kept
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <sched.h>
 
 #include <atomic>
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-#endif
 
 namespace weft::detail {
 
@@ -37,7 +35,7 @@ struct std_layer {
     /// Tells the processor that this thread spins.
     static void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
-        _mm_pause();
+        __builtin_ia32_pause();
 #elif defined(__aarch64__) || defined(__arm__)
         asm volatile("yield");
 #endif

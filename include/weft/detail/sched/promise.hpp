@@ -13,6 +13,7 @@
 // loop. The same bound keeps a chain of awaits that never really waits from starving others.
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/sched/foreign_awaiter.hpp>
 #include <weft/detail/sched/frame_cache.hpp>
@@ -63,7 +64,8 @@ public:
     struct final_awaiter {
         bool await_ready() const noexcept { return false; }
         template <class Promise>
-        std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) noexcept {
+        WEFT_PUBLISHES_FRAME std::coroutine_handle<> await_suspend(
+            std::coroutine_handle<Promise> ended) noexcept {
             promise_base& promise = ended.promise();
             if (promise.link_ != nullptr) [[likely]] {
                 return transfer(*promise.branch_, promise.link_->parent);

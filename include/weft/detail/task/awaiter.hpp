@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
 #include <weft/detail/branch/operation.hpp>
 #include <weft/detail/sched/promise.hpp>
 
@@ -29,11 +30,8 @@ public:
     bool await_ready() const noexcept { return false; }
 
     // After start() has published the operation, the frame may be resumed and destroyed elsewhere,
-    // so nothing is touched after it but its result. clang before 19 could spill to the frame here
-    // when this was inlined (LLVM #56301), hence the attribute.
-#if defined(__clang__) && __clang_major__ < 19
-    [[gnu::noinline]]
-#endif
+    // so nothing is touched after it but its result.
+    WEFT_PUBLISHES_FRAME
     bool await_suspend_on(branch& running, std::coroutine_handle<> suspended) noexcept {
         this->begin(running);
         running.handle = suspended;
