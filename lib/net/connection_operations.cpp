@@ -131,15 +131,23 @@ io_operation::attempt_outcome connect_operation::look(int fd) noexcept {
 
 /// A socket that the system binds to the very port it is to connect to connects to itself. That
 /// happens on one machine, to a port in the range of those that the system chooses, where nobody
-/// listens; and this is what it is told as.
+/// listens; and this is what it is told as. Both ends are compared as the system names them: an
+/// address of this machine, or none (0.0.0.0), does as well as a loopback address.
 io_operation::attempt_outcome connect_operation::connected(int fd) noexcept {
-    if (!to_.address().is_loopback() || options_.local.has_value()) return attempt_outcome::done;
-    sockaddr_storage own{};
-    socklen_t size = sizeof(own);
-    if (sys().getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0) {
-        const result<net::endpoint> local = net::endpoint::from_sockaddr(own, size);
-        if (local.has_value() && *local == to_) fail_with_errno(ECONNREFUSED);
-    }
+    if (options_.local.has_value()) return attempt_outcome::done;
+    const auto name = [fd](int (*ask)(int, sockaddr*, socklen_t*)) -> result<net::endpoint> {
+        sockaddr_storage address{};
+        socklen_t size = sizeof(address);
+        if (ask(fd, reinterpret_cast<sockaddr*>(&address), &size) < 0) {
+            return failure(std::error_code(errno, std::system_category()));
+        }
+        return net::endpoint::from_sockaddr(address, size);
+    };
+    const result<net::endpoint> local = name(sys().getsockname);
+    // The ports differ nearly always; then one call has told.
+    if (!local.has_value() || local->port() != to_.port()) return attempt_outcome::done;
+    const result<net::endpoint> remote = name(sys().getpeername);
+    if (remote.has_value() && *local == *remote) fail_with_errno(ECONNREFUSED);
     return attempt_outcome::done;
 }
 

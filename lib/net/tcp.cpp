@@ -82,14 +82,33 @@ detail::descriptor_handle take_over(int fd, const std::string& what) {
     return handle;
 }
 
-detail::descriptor_handle adopt_socket(int fd) {
-    const char* what = "adopting a socket";
+/// Is it a stream socket, and of the kind that is asked for? A pipe or a file would fail at the
+/// first read, far from where the mistake was made.
+void check_adopted(int fd, bool listening) {
+    const char* const what = listening ? "adopting a listener: not a listening stream socket"
+                                       : "adopting a stream: not a connected stream socket";
+    int type = 0;
+    int accepts = 0;
+    throw_if(detail::get_option(fd, SOL_SOCKET, SO_TYPE, type), what);
+    if (type != SOCK_STREAM) fail(EPROTOTYPE, what);
+    throw_if(detail::get_option(fd, SOL_SOCKET, SO_ACCEPTCONN, accepts), what);
+    if ((accepts != 0) != listening) fail(EINVAL, what);
+}
+
+/// Leaves the descriptor as it was where it throws.
+detail::descriptor_handle adopt_socket(int fd, bool listening) {
+    check_adopted(fd, listening);
+    const char* const what = "adopting a socket";
     const int flags = detail::sys().get_status_flags(fd);
     if (flags < 0) fail(errno, what);
-    if ((flags & O_NONBLOCK) == 0 && detail::sys().set_status_flags(fd, flags | O_NONBLOCK) < 0) {
-        fail(errno, what);
+    const bool blocks = (flags & O_NONBLOCK) == 0;
+    if (blocks && detail::sys().set_status_flags(fd, flags | O_NONBLOCK) < 0) fail(errno, what);
+    try {
+        return take_over(fd, what);
+    } catch (...) {
+        if (blocks) detail::sys().set_status_flags(fd, flags);
+        throw;
     }
-    return take_over(fd, what);
 }
 
 int apply(int fd, const endpoint& local, const listen_options& options) noexcept {
@@ -120,7 +139,7 @@ void close_awaiter::await_resume() {
 }
 
 int release_awaiter::await_resume() {
-    if (taken_fd() >= 0) return taken_fd();
+    if (const int fd = take_fd(); fd >= 0) return fd;
     throw_unless_completed();
     throw std::system_error(make_error_code(errc::closed), "release");
 }
@@ -128,7 +147,7 @@ int release_awaiter::await_resume() {
 // Streams.
 
 tcp_stream tcp_stream::adopt(int fd) {
-    return tcp_stream(adopt_socket(fd));
+    return tcp_stream(adopt_socket(fd, false));
 }
 
 void tcp_stream::shutdown_write() {
@@ -210,7 +229,7 @@ tcp_listener tcp_listener::bind(const endpoint& local, const listen_options& opt
 }
 
 tcp_listener tcp_listener::adopt(int fd) {
-    return tcp_listener(adopt_socket(fd));
+    return tcp_listener(adopt_socket(fd, true));
 }
 
 endpoint tcp_listener::local_endpoint() const {

@@ -2,8 +2,14 @@
 #include <weft/detail/netpoll/close_operation.hpp>
 
 #include "lib/netpoll/poll_descriptor.hpp"
+#include "lib/netpoll/system_calls.hpp"
 
 namespace weft::detail {
+
+close_operation::~close_operation() {
+    // As in poll_descriptor::end_life(), there is nothing to do about an error.
+    if (fd_ >= 0) sys().close(fd_);
+}
 
 bool close_operation::start(branch& waiter) noexcept {
     if (closing_.descriptor == nullptr) return true;

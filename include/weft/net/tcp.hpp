@@ -43,23 +43,23 @@ namespace weft::net {
 class tcp_stream;
 
 /// What `co_await tcp_stream::connect(...)` and `co_await listener.accept()` wait on.
-class [[nodiscard]] connect_awaiter : public detail::awaiter<detail::connect_operation> {
+class [[nodiscard]] connect_awaiter final : public detail::awaiter<detail::connect_operation> {
 public:
     using awaiter::awaiter;
     tcp_stream await_resume();
 };
-class [[nodiscard]] accept_awaiter : public detail::awaiter<detail::accept_operation> {
+class [[nodiscard]] accept_awaiter final : public detail::awaiter<detail::accept_operation> {
 public:
     using awaiter::awaiter;
     tcp_stream await_resume();
 };
 /// What `co_await object.close()` and `co_await object.release()` wait on.
-class [[nodiscard]] close_awaiter : public detail::awaiter<detail::close_operation> {
+class [[nodiscard]] close_awaiter final : public detail::awaiter<detail::close_operation> {
 public:
     using awaiter::awaiter;
     void await_resume();
 };
-class [[nodiscard]] release_awaiter : public detail::awaiter<detail::close_operation> {
+class [[nodiscard]] release_awaiter final : public detail::awaiter<detail::close_operation> {
 public:
     using awaiter::awaiter;
     int await_resume();
@@ -80,8 +80,9 @@ public:
 
     /// Takes over a connected stream socket, which is made non-blocking and closed with the stream.
     /// It is never shut down, since others may share the connection; so while a task waits for it
-    /// the peer may see the end a moment later. Throws std::system_error, and then the caller still
-    /// owns it.
+    /// the peer may see the end a moment later. Throws std::system_error (not_a_socket for a pipe or
+    /// a file, wrong_protocol_type for a datagram socket, invalid_argument for one that listens), and
+    /// then the caller still owns it, as it was.
     static tcp_stream adopt(int fd);
 
     /// Reads what there is, at most the size of the buffer, and at least one byte. Gives the count;

@@ -114,7 +114,7 @@ extern template class vector_operation<direction::write>;
 /// The awaiter of a transfer; gives the number of bytes moved. Nothing to move is done at once,
 /// without a system call.
 template <class Operation, direction Which>
-class [[nodiscard]] transfer_awaiter : public awaiter<Operation> {
+class [[nodiscard]] transfer_awaiter final : public awaiter<Operation> {
 public:
     using awaiter<Operation>::awaiter;
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 namespace weft::detail {
 
@@ -29,12 +30,14 @@ public:
 protected:
     /// Only of an operation that has not started.
     close_operation(const close_operation&) = default;
-    ~close_operation() = default;
+    /// Closes what was given back and not taken: the await was stopped just then, or the runtime
+    /// has ended and destroys the frame.
+    ~close_operation();
 
     /// Is the descriptor closed, or given back? Not yet where the wait was cancelled.
     bool ended() const noexcept;
-    /// What was given back, or -1: the life had ended before, or somebody else closes it.
-    int taken_fd() const noexcept { return fd_; }
+    /// Once: what was given back, or -1: the life had ended before, or somebody else closes it.
+    int take_fd() noexcept { return std::exchange(fd_, -1); }
 
 private:
     friend class poll_descriptor;
