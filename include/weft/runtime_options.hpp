@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/base/compiler.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -43,16 +45,21 @@ struct runtime_options {
     /// code. Then it reports and terminates the process. Positive.
     std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
 
-    /// Called with an exception that left a detached task, on the worker that ran it. It must not
-    /// throw. Default: reports task, spawn site and what() to the log, then calls std::terminate.
+    /// Called with an exception that left a task which nobody awaits, on whichever thread learns of
+    /// it: the worker that ran the task, where it was detached before; else the thread that drops
+    /// the handle, which may be one outside the runtime. It must not throw: an exception ends the
+    /// process. Default: reports task, spawn site and what() to the log, then calls std::terminate.
     std::function<void(const task_failure&)> on_failure = nullptr;
 
-    /// Called with each line that weft reports, without a line feed, from any thread. Default:
-    /// writes it to the standard error stream.
+    /// Called with each line that weft reports, without a line feed, from any thread, also from
+    /// several at a time. It must not throw: an exception ends the process. Default: writes it to
+    /// the standard error stream.
     std::function<void(std::string_view)> log = nullptr;
 
     /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket
-    /// whose reader has gone gives an error instead of ending the process.
+    /// whose reader has gone gives an error instead of ending the process. A program that this
+    /// process executes inherits that: where it counts on SIGPIPE, restore the default action first
+    /// (signal(2) in the child of a fork, posix_spawnattr_setsigdefault).
     bool ignore_sigpipe = true;
 };
 

@@ -24,6 +24,13 @@ std::vector<runtime_core*>& registry() {
     return *instance;
 }
 
+/// The mask for the child of a fork on this thread; see restore_signals_in_fork().
+struct forked_mask {
+    sigset_t mask;
+    bool given = false;
+};
+constinit thread_local forked_mask mask_in_fork{};
+
 // The locks are held over the fork, so that the child finds what they guard whole and can go on to
 // the place where it is told.
 void before_fork() {
@@ -39,9 +46,15 @@ void after_fork_in_child() {
     for (runtime_core* each : registry()) { each->mark_forked(); }
     unlock_shared_frames();
     registry_lock.unlock();
+    // Last: a signal that was pending may come at once.
+    if (mask_in_fork.given) { ::pthread_sigmask(SIG_SETMASK, &mask_in_fork.mask, nullptr); }
 }
 
 }  // namespace
+
+void restore_signals_in_fork(const sigset_t& mask) noexcept {
+    mask_in_fork = {mask, true};
+}
 
 void register_for_fork(runtime_core& runtime) {
     static const int registered =

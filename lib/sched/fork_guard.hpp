@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <csignal>
+
 namespace weft::detail {
 
 class runtime_core;
@@ -9,6 +11,10 @@ class runtime_core;
 /// marks every runtime in the child, so that its next use ends with a message instead of a hang.
 void register_for_fork(runtime_core& runtime);
 void unregister_for_fork(runtime_core& runtime) noexcept;
+
+/// For a thread whose signals weft blocks: the child of a fork on it gets this mask instead, since a
+/// program that it executes expects signals to arrive.
+void restore_signals_in_fork(const sigset_t& mask) noexcept;
 
 /// Ends the process with that message.
 [[noreturn]] void used_in_fork() noexcept;

@@ -37,6 +37,9 @@ backend_choice to_choice(netpoll_backend backend) noexcept {
 /// Longer waits have no end: added to a time they would overflow.
 constexpr std::chrono::hours longest_wait{24 * 365};
 
+/// What a wait for workers counts at once; see await_workers().
+constexpr std::chrono::nanoseconds wait_slice = std::chrono::milliseconds(200);
+
 void check_durations(const runtime_options& options) {
     using std::chrono::nanoseconds;
     if (options.shutdown_grace < nanoseconds::zero()) {
@@ -72,6 +75,10 @@ public:
         ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
     }
     ~block_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+    /// The mask of this thread as it was, and will be.
+    const sigset_t& before() const noexcept { return before_; }
+
     block_signals(const block_signals&) = delete;
     block_signals& operator=(const block_signals&) = delete;
 
@@ -130,7 +137,10 @@ void runtime_core::start_threads(bool caller_works) {
     threads_.reserve(wanted - started);
     try {
         for (; started < wanted; ++started) {
-            threads_.emplace_back([this, i = started] { thread_main(i); });
+            threads_.emplace_back([this, i = started, before = blocked.before()] {
+                restore_signals_in_fork(before);
+                thread_main(i);
+            });
         }
     } catch (const std::system_error& error) {
         if (started == 0) {
@@ -386,20 +396,29 @@ void runtime_core::wait_until_all_stopped() {
 
 // Each worker that has left its loop waits here for the others, and so does a thread outside that
 // ends the runtime. So a task that does not come back is noticed whichever worker it holds, as long
-// as there is another thread. The lock is held while it is reported, so that one of them does.
+// as there is another thread. One of them reports it, without the lock: the log is the user's code.
 void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
                                  std::chrono::nanoseconds limit) {
     const auto all_stopped = [this] { return workers_stopped_ == processor_count(); };
-    if (limit >= longest_wait) {
-        changed_.wait(held, all_stopped);
-    } else if (!changed_.wait_for(held, limit, all_stopped)) {
-        log(
-            fmt::format("weft: {} of {} workers still run a task {} ms after the runtime was asked "
-                        "to end; a task must co_await, or call blocking code through blocking()",
-                        processor_count() - workers_stopped_, processor_count(),
-                        std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
-        std::terminate();
+    // A slice counts as its own length, however late it ends: while the process is stopped (SIGSTOP,
+    // a debugger, a suspended machine) the tasks get no time either.
+    std::chrono::nanoseconds counted{0};
+    while (limit < longest_wait && counted < limit) {
+        const std::chrono::nanoseconds slice = std::min(limit - counted, wait_slice);
+        if (changed_.wait_for(held, slice, all_stopped)) return;
+        counted += slice;
     }
+    if (limit >= longest_wait || std::exchange(hang_reported_, true)) {
+        changed_.wait(held, all_stopped);
+        return;
+    }
+    const std::uint32_t running = processor_count() - workers_stopped_;
+    held.unlock();
+    log(fmt::format("weft: {} of {} workers still run a task {} ms after the runtime was asked to "
+                    "end; a task must co_await, or call blocking code through blocking()",
+                    running, processor_count(),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
+    std::terminate();
 }
 
 // Alone: every other worker has left its loop. Ready is a no-op and spawning is refused, so what

@@ -175,6 +175,7 @@ private:
     std::condition_variable changed_;
     std::uint32_t workers_ready_ = 0;
     std::uint32_t workers_stopped_ = 0;
+    bool hang_reported_ = false;
     std::uint32_t start_round_ = 0;
     start_step start_step_ = start_step::enable;
     bool workers_released_ = false;
