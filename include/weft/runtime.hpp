@@ -18,8 +18,8 @@ namespace weft {
 ///
 /// The threads of workers block all signals but the synchronous ones and SIGURG, so those of the
 /// process go to its other threads. A program that a task starts by fork and exec gets the signal
-/// mask that the thread which made the runtime had then. posix_spawn and what is built on it (popen)
-/// hand on the mask of the worker instead: set POSIX_SPAWN_SETSIGMASK. See also
+/// mask that the thread which made the runtime had then. posix_spawn and what is built on it
+/// (popen) hand on the mask of the worker instead: set POSIX_SPAWN_SETSIGMASK. See also
 /// runtime_options::ignore_sigpipe.
 ///
 /// Any thread may use it, but it is destroyed once, and not by one of its own tasks: that would
