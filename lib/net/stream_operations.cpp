@@ -53,6 +53,7 @@ io_operation::attempt_outcome buffer_operation<Which>::attempt(int fd) noexcept 
     std::ptrdiff_t result = 0;
     if constexpr (Which == direction::read) {
         result = sys().recv(fd, left.data(), size, MSG_DONTWAIT);
+        if (result > 0 && static_cast<std::size_t>(result) < size) short_read();
     } else {
         result = sys().send(fd, left.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
@@ -80,6 +81,7 @@ io_operation::attempt_outcome vector_operation<Which>::attempt(int fd) noexcept 
     std::ptrdiff_t result = 0;
     if constexpr (Which == direction::read) {
         result = sys().recvmsg(fd, &message, MSG_DONTWAIT);
+        if (result > 0 && static_cast<std::size_t>(result) < size) short_read();
     } else {
         result = sys().sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }

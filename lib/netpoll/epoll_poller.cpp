@@ -153,9 +153,12 @@ bool epoll_set::take_events(monotonic_time deadline, branch_list& readied) noexc
         if (cookie_of(descriptor) != event.data.u64) continue;
         constexpr std::uint32_t both = EPOLLHUP | EPOLLERR;
         if ((event.events & (EPOLLIN | EPOLLRDHUP | both)) != 0) {
-            descriptor.notify(direction::read, readied);
+            const bool hung_up = (event.events & (EPOLLRDHUP | both)) != 0;
+            descriptor.notify(direction::read, hung_up, readied);
         }
-        if ((event.events & (EPOLLOUT | both)) != 0) descriptor.notify(direction::write, readied);
+        if ((event.events & (EPOLLOUT | both)) != 0) {
+            descriptor.notify(direction::write, false, readied);
+        }
     }
     return bell;
 }

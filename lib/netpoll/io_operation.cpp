@@ -15,14 +15,16 @@ bool io_operation::start(branch& waiter) noexcept {
         place_ = place::nowhere;
         if (!prepare_park(waiter, *this)) break;  // Stopped; the outcome says so.
         next_step next = take_turn(waiter);
-        if (next == next_step::go_on) {
+        if (next == next_step::go_on && on_.descriptor->may_wait_unverified(which_, waiter)) {
+            next = wait_for_readiness(waiter, false);
+        } else if (next == next_step::go_on) {
             if (!finish_inline(waiter, *this)) return false;
             poll_descriptor& descriptor = *on_.descriptor;
             descriptor.forget_readiness(which_);
             switch (attempt(descriptor.fd())) {
             case attempt_outcome::done: next = next_step::end; break;
             case attempt_outcome::again: next = next_step::try_again; break;
-            case attempt_outcome::would_block: next = wait_for_readiness(waiter); break;
+            case attempt_outcome::would_block: next = wait_for_readiness(waiter, true); break;
             }
         }
         if (next == next_step::leave_parked) return false;
@@ -30,6 +32,10 @@ bool io_operation::start(branch& waiter) noexcept {
     }
     give_back();
     return true;
+}
+
+void io_operation::short_read() noexcept {
+    on_.descriptor->short_read(which_);
 }
 
 io_operation::next_step io_operation::take_turn(branch& waiter) noexcept {
@@ -55,11 +61,11 @@ io_operation::next_step io_operation::take_turn(branch& waiter) noexcept {
     return next_step::end;
 }
 
-io_operation::next_step io_operation::wait_for_readiness(branch& waiter) noexcept {
+io_operation::next_step io_operation::wait_for_readiness(branch& waiter, bool verified) noexcept {
     place_ = place::wait_word;
     poll_descriptor& descriptor = *on_.descriptor;
     std::error_code error;
-    switch (descriptor.wait(which_, waiter, error)) {
+    switch (descriptor.wait(which_, waiter, verified, error)) {
     case poll_descriptor::wait_outcome::ready: return next_step::try_again;
     case poll_descriptor::wait_outcome::failed: fail(error); return next_step::end;
     case poll_descriptor::wait_outcome::refused:

@@ -115,7 +115,13 @@ void poll_descriptor::drop_reference(branch_list& readied) noexcept {
 
 // Waiting.
 
-poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& waiter,
+bool poll_descriptor::may_wait_unverified(direction which, branch& waiter) noexcept {
+    worker& here = *waiter.current;
+    return side_of(which).take_emptied(here.io().home()) && here.saturated() &&
+           here.io().unverified.admits();
+}
+
+poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& waiter, bool verified,
                                                     std::error_code& error) noexcept {
     check_not_inherited();
     side& on = side_of(which);
@@ -129,6 +135,7 @@ poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& wai
     case wait_step::closing: error = errc::closed; return wait_outcome::refused;
     case wait_step::wait: break;
     }
+    if (!verified) io.unverified.note(on, decision.number, fd_);
     if (decision.arms) {
         if (const int failed = arm(on, decision.armed, io); failed != 0) {
             error = {failed, std::system_category()};
@@ -171,8 +178,8 @@ bool poll_descriptor::take_cancel_request(poll_record& record, branch_list& read
     return released;
 }
 
-void poll_descriptor::notify(direction which, branch_list& readied) noexcept {
-    complete(side_of(which).notify(), readied);
+void poll_descriptor::notify(direction which, bool hung_up, branch_list& readied) noexcept {
+    complete(side_of(which).notify(hung_up), readied);
 }
 
 bool poll_descriptor::end_poll(direction which, const poll_name& poll, cancel_reason why,

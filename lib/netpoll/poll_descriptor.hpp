@@ -78,11 +78,18 @@ public:
 
     void forget_readiness(direction which) noexcept { side_of(which).forget_readiness(); }
 
+    /// Operation with the turn: a read got less than it asked for.
+    void short_read(direction which) noexcept { side_of(which).short_read(); }
+    /// Operation with the turn, before a system call: may it call wait() instead, unverified?
+    bool may_wait_unverified(direction which, branch& waiter) noexcept;
+
     enum class wait_outcome : std::uint8_t { wait, ready, failed, refused };
-    /// Operation with the turn, after EAGAIN: publishes the branch and sees to it that a poll is
-    /// armed. `ready`: something has happened meanwhile, try again. `failed`: the last poll failed,
-    /// and nothing was published. `refused`: it was, but no poll can be armed. `error` says why.
-    wait_outcome wait(direction which, branch& waiter, std::error_code& error) noexcept;
+    /// Operation with the turn, after EAGAIN (`verified`) or may_wait_unverified(): publishes the
+    /// branch and sees to it that a poll is armed. `ready`: something has happened meanwhile, try
+    /// again. `failed`: the last poll failed, and nothing was published. `refused`: it was, but no
+    /// poll can be armed. `error` says why.
+    wait_outcome wait(direction which, branch& waiter, bool verified,
+                      std::error_code& error) noexcept;
     bool withdraw(direction which, branch& waiter) noexcept {
         return side_of(which).withdraw(&waiter);
     }
@@ -118,7 +125,7 @@ public:
 
     // For the epoll set, where a poll has no completions of its own.
 
-    void notify(direction which, branch_list& readied) noexcept;
+    void notify(direction which, bool hung_up, branch_list& readied) noexcept;
     /// Ends a poll that has lost its place. True: it is released; false: somebody else ended it.
     bool end_poll(direction which, const poll_name& poll, cancel_reason why,
                   branch_list& readied) noexcept;
@@ -135,7 +142,7 @@ public:
 private:
     friend class descriptor_table;
 
-    using side = poll_side<layer, branch, poll_record>;
+    using side = descriptor_side;
 
     /// Operations that wait for the turn of one direction.
     struct queue {

@@ -54,6 +54,9 @@ void rest() noexcept {
     ::nanosleep(&millisecond, nullptr);
 }
 
+/// More than data is to be had: the end of the stream, or an error.
+constexpr int hang_up_events = POLLRDHUP | POLLHUP | POLLERR;
+
 poll_descriptor& descriptor_of(const poll_record& record) noexcept {
     return descriptors.at(record.slot());
 }
@@ -322,9 +325,11 @@ void ring_poller::take_poll(const ring_completion& completion, branch_list& read
         static_cast<record_ref>((completion.user_data >> record_shift) & record_mask) + 1;
     poll_record& record = descriptors.record(ref);
     poll_descriptor& descriptor = descriptor_of(record);
-    const poll_completion of{.sequence = static_cast<std::uint32_t>(completion.user_data),
-                             .result = completion.result,
-                             .more = (completion.flags & IORING_CQE_F_MORE) != 0};
+    const poll_completion of{
+        .sequence = static_cast<std::uint32_t>(completion.user_data),
+        .result = completion.result,
+        .more = (completion.flags & IORING_CQE_F_MORE) != 0,
+        .hung_up = completion.result > 0 && (completion.result & hang_up_events) != 0};
     // A completion of an earlier poll of this record: it must not end this one.
     if (!record.in_kernel || record.sequence != of.sequence) return;
     if (!of.more) {

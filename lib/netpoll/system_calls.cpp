@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -61,6 +62,7 @@ constexpr system_calls kernel_table = {
     .epoll_ctl = ::epoll_ctl,
     .epoll_wait = ::epoll_wait,
     .epoll_pwait2 = call_epoll_pwait2,
+    .poll = ::poll,
     .eventfd = ::eventfd,
     .read = ::read,
     .write = ::write,

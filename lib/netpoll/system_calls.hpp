@@ -19,6 +19,7 @@
 
 struct epoll_event;
 struct io_uring_params;
+struct pollfd;
 
 namespace weft::detail {
 
@@ -33,6 +34,8 @@ struct system_calls {
     int (*epoll_wait)(int epoll_fd, epoll_event* events, int capacity, int milliseconds);
     /// A null timeout waits without end.
     int (*epoll_pwait2)(int epoll_fd, epoll_event* events, int capacity, const timespec* timeout);
+
+    int (*poll)(pollfd* asked, unsigned long count, int milliseconds);
 
     int (*eventfd)(unsigned initial, int flags);
     ssize_t (*read)(int fd, void* buffer, std::size_t size);

@@ -66,6 +66,11 @@ std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<
     return std::noop_coroutine();
 }
 
+bool worker::saturated() const noexcept {
+    const auto& self = static_cast<const worker_thread&>(*this);
+    return runtime_->idle.parked_hint() == 0 && (self.p.queue.size() != 0 || io_->has_work());
+}
+
 void worker::timer_added() noexcept {
     const std::uint32_t holder = runtime_->sentinel.to_be_woken(timers_->earliest());
     // Vacant and nobody is parked: whoever parks next takes the role, and looks at every heap.

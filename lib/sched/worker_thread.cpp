@@ -88,6 +88,9 @@ branch* worker_thread::next() {
         if (io_->has_work()) {
             poll_io();
         }
+        if (turns_ % verify_period == 0) {
+            verify_waits(false);
+        }
     }
     if (branch* taken = take_next()) {
         return taken;
@@ -210,6 +213,14 @@ void worker_thread::execute(branch* running) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Without work of its own.
 
+branch* worker_thread::take_readied() {
+    if (branch* taken = take_next()) {
+        return taken;
+    }
+    branch* taken = p.queue.pop();
+    return taken != nullptr ? begin_slice(taken) : nullptr;
+}
+
 // One look at everything that is not in the own ring, in the order of search.
 branch* worker_thread::look() {
     if (runtime_->global.size() != 0) {
@@ -222,11 +233,14 @@ branch* worker_thread::look() {
         readied = poll_io() || readied;
     }
     if (readied || p.queue.size() != 0) {
-        if (branch* taken = take_next()) {
+        if (branch* taken = take_readied()) {
             return taken;
         }
-        if (branch* taken = p.queue.pop()) {
-            return begin_slice(taken);
+    }
+    // Also where thieves have taken what was readied: nobody sleeps over an unverified wait.
+    if (verify_waits(true)) {
+        if (branch* taken = take_readied()) {
+            return taken;
         }
     }
     if (!searching) {
@@ -331,6 +345,17 @@ bool worker_thread::poll_io() noexcept {
     return any;
 }
 
+bool worker_thread::verify_waits(bool all) noexcept {
+    if (io_->unverified.empty()) {
+        return false;
+    }
+    branch_list readied;
+    io_->verify_waits(all, readied);
+    const bool any = !readied.empty();
+    ready_batch(readied);
+    return any;
+}
+
 // ---------------------------------------------------------------------------------------------
 // Readying.
 
@@ -399,6 +424,7 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 // Sleeps in the poller if that has to be watched, or else on a futex.
 void worker_thread::sleep(monotonic_time deadline, bool is_sentinel, branch_list& brought) {
     WEFT_ASSERT(direct_ == nullptr);
+    WEFT_ASSERT(io_->unverified.empty());
     timers_untold_ = false;
     const bool in_poller = io_->must_wait_here(is_sentinel);
     p.parks.add();

@@ -6,12 +6,13 @@
 // Order of search, fixed and tested literally:
 //
 //     every 61st tick   one branch from the global queue, so that it cannot starve
-//     every 8th turn    own timers that are due; own poller, if its flags show work
+//     every 8th turn    own timers that are due; own poller, if its flags show work; every 1024th
+//                       turn old waits that are unverified (unverified_waits.hpp)
 //     runnext           inherits the time slice: no tick. At most 64 in a row, and none when 5 ms
 //                       have passed since the first; then what is in runnext goes behind the ring
 //     own ring          a new slice: one tick
 //     global queue      a batch
-//     own poller        without waiting
+//     own poller        without waiting; then all own waits that are unverified
 //     steal             four passes over the others in random order: rings; in the last pass also
 //                       due timers, and runnext if it stays there for about 3 us
 //     park              see parking_loop.hpp; sleep in the ring or on a futex
@@ -88,6 +89,7 @@ private:
 
     static constexpr std::uint32_t global_period = 61;
     static constexpr std::uint32_t poll_period = 8;
+    static constexpr std::uint32_t verify_period = 1024;  ///< A multiple of poll_period.
     static constexpr std::uint32_t next_chain_limit = 64;
     static constexpr monotonic_time slice_length = 5'000'000;
     static constexpr std::size_t timer_batch = 64;
@@ -95,6 +97,7 @@ private:
 
     branch* next();
     branch* take_next();
+    branch* take_readied();
     bool slice_over() noexcept;
     bool slice_is_young(std::uint32_t link) const noexcept;
     branch* begin_slice(branch* taken) noexcept;
@@ -103,6 +106,7 @@ private:
     branch* steal_next_of(processor& victim) noexcept;
     bool run_timers_of(processor& of, std::size_t limit = timer_batch) noexcept;
     bool poll_io() noexcept;
+    bool verify_waits(bool all) noexcept;
     void execute(branch* running) noexcept;
     void finish_task() noexcept;
 

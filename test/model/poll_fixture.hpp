@@ -47,6 +47,9 @@ using side_of = weft::detail::poll_side<layer, waiter, record, MissesBeforeMove>
 /// nothing for the threads of the program.
 class kernel_file {
 public:
+    /// Completions may overflow, which ends multishot polls.
+    bool overflows = true;
+
     /// read(2): true, or EAGAIN.
     bool read() {
         bool got = false;
@@ -55,6 +58,29 @@ public:
             return got ? value - 1 : value;
         });
         return got;
+    }
+
+    enum class drained : std::uint8_t { data, end, nothing };
+    /// read(2) of a stream of bytes, with a buffer that is larger than what is there: all of it.
+    drained drain() {
+        drained got = drained::nothing;
+        change([&](std::uint64_t value) {
+            got = (value & data_mask) != 0 ? drained::data
+                  : (value & end_bit) != 0 ? drained::end
+                                           : drained::nothing;
+            return value & ~data_mask;
+        });
+        return got;
+    }
+
+    /// poll(2).
+    bool readable() {
+        bool is = false;
+        change([&](std::uint64_t value) {
+            is = (value & (data_mask | end_bit)) != 0;
+            return value;
+        });
+        return is;
     }
 
     /// The peer writes.
@@ -66,13 +92,22 @@ public:
         });
     }
 
+    /// The peer writes no more.
+    void finish() {
+        change([&](std::uint64_t value) {
+            value |= end_bit;
+            for (unsigned poll = 0; poll < 2; ++poll) value = fire(value, poll);
+            return value;
+        });
+    }
+
     /// A ring submits a poll.
     void submit(unsigned poll, unsigned ring, bool multishot, std::uint32_t sequence) {
         sequences_[poll] = sequence;
         change([&](std::uint64_t value) {
             check(flags(value, poll) == 0, "a record is armed while its poll is in the kernel");
             value = set(value, poll, armed | (multishot ? multi : 0) | (ring != 0 ? ring_one : 0));
-            return (value & data_mask) != 0 ? fire(value, poll) : value;
+            return (value & (data_mask | end_bit)) != 0 ? fire(value, poll) : value;
         });
     }
 
@@ -102,6 +137,7 @@ public:
                 (now & final) != 0 && ((now & (event | cancelled)) != (event | cancelled));
             taken.more = !ends;
             taken.result = (now & event) != 0 ? 1 : -ECANCELED;
+            taken.hung_up = taken.result > 0 && (value & end_bit) != 0;
             return set(value, poll, ends ? 0 : now & ~event);
         });
         return taken;
@@ -111,6 +147,7 @@ public:
 
 private:
     static constexpr std::uint64_t data_mask = 0xff;
+    static constexpr std::uint64_t end_bit = std::uint64_t{1} << 24;
     enum : std::uint64_t {
         armed = 1,
         multi = 2,
@@ -127,11 +164,11 @@ private:
         const unsigned shift = 8 + 8 * poll;
         return (value & ~(std::uint64_t{0xff} << shift)) | (to << shift);
     }
-    static std::uint64_t fire(std::uint64_t value, unsigned poll) {
+    std::uint64_t fire(std::uint64_t value, unsigned poll) const {
         const std::uint64_t now = flags(value, poll);
         if ((now & armed) == 0) return value;
         // A multishot poll goes on, or ends because completions have overflown.
-        const bool goes_on = (now & multi) != 0 && choose(2) == 0;
+        const bool goes_on = (now & multi) != 0 && (!overflows || choose(2) == 0);
         return set(value, poll, goes_on ? now | event : (now & ~armed) | event | final);
     }
 

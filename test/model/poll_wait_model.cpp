@@ -3,7 +3,11 @@
 // Model of one direction of a descriptor: no readiness is lost and nobody is woken twice, whichever
 // worker runs the operation, reaps the completion, or cancels.
 
+#include <weft/detail/netpoll/unverified_waits.hpp>
+
 #include "poll_fixture.hpp"
+
+#include <span>
 
 namespace model = weft::model;
 using weft::detail::suspend_outcome;
@@ -24,6 +28,11 @@ struct fixture {
     model::lifetime frame;
     layer::var<int> wanted;
     layer::var<bool> cancelled{false};
+    // The waits of each worker that are unverified; the least list shows most.
+    std::array<weft::detail::unverified_waits<side_of<MissesBeforeMove>, 1>, 2> unverified;
+    bool puts_off = false;   // Reads may be followed by such waits.
+    bool is_stream = false;  // A read takes all there is, and the end is waited for.
+    bool asks = true;
     int received = 0;
     int unreleased = 0;  // Polls.
 
@@ -49,22 +58,53 @@ struct fixture {
         ended.store(1, order::release);
     }
 
+    // What a worker does when it has nothing else to do, or now and then when it is busy.
+    void verify(unsigned here) {
+        const auto ask = [this](auto due) {
+            for (auto& each : due) each.readable = file.readable();
+        };
+        const auto wake = [](waiter& taken) { complete(&taken); };
+        if (model::choose(2) == 0) {
+            unverified[here].verify(true, ask, wake);
+        } else {
+            for (int i = 0; i < 2; ++i) unverified[here].verify(false, ask, wake);
+        }
+    }
+
+    // True: it has got something, and wants more or has ended.
+    bool read() {
+        if (!is_stream) {
+            if (!file.read()) return false;
+            wanted = wanted - 1;
+        } else {
+            const auto got = file.drain();
+            if (got == kernel_file::drained::nothing) return false;
+            if (got == kernel_file::drained::end) wanted = 0;
+        }
+        ++received;
+        if (puts_off) reads.short_read();
+        return true;
+    }
+
     // The loop of an operation, on a worker; returns when it has ended or is parked.
     void run(unsigned here) {
         for (;;) {
             frame.touch("operation");
             if (cancelled || branch.word.stop_requested()) return end();
-            reads.forget_readiness();
-            if (file.read()) {
-                ++received;
-                wanted = wanted - 1;
-                if (wanted == 0) return end();
-                continue;
+            const bool verified =
+                !reads.take_emptied(static_cast<std::uint16_t>(here)) || !unverified[here].admits();
+            if (verified) {
+                reads.forget_readiness();
+                if (read()) {
+                    if (wanted == 0) return end();
+                    continue;
+                }
             }
             const auto decision = reads.wait(&branch, static_cast<std::uint16_t>(here));
             model::check(decision.step != wait_step::failed && decision.step != wait_step::closing,
                          "a wait is refused");
             if (decision.step == wait_step::ready) continue;
+            if (!verified) unverified[here].note(reads, decision.number, 0);
             arm(here, decision);
             switch (branch.word.suspend()) {
             case suspend_outcome::suspended: return;
@@ -145,6 +185,7 @@ struct fixture {
     // A worker: reaps, and runs the operation whenever it is the one to take it.
     void work(unsigned here) {
         for (;;) {
+            if (puts_off && asks && !has_work(here)) verify(here);
             model::block_until([&] { return has_work(here); }, "worker without work");
             reap(here);
             if (branch.runnable.exchange(0, order::acquire) != 0) run(here);
@@ -158,6 +199,32 @@ struct fixture {
     auto peer(int messages) {
         return model::named_thread{"peer", [this, messages] {
                                        for (int i = 0; i < messages; ++i) file.write();
+                                   }};
+    }
+
+    // A multishot poll is armed at home 0.
+    void arm_multishot() {
+        arm(0, reads.wait(&branch, 0));
+        model::check(reads.withdraw(&branch), "nobody took the waiter");
+        file.write();
+        reap(0);
+        model::check(file.read(), "the message is there");
+        reads.forget_readiness();
+        arm(0, reads.wait(&branch, 0));
+        model::check(reads.withdraw(&branch), "nobody took the waiter");
+    }
+
+    auto canceller() {
+        return model::named_thread{"canceller", [this] {
+                                       if (!branch.word.request_stop(false)) return;
+                                       frame.touch("operation");
+                                       cancelled = true;
+                                       if (reads.withdraw(&branch)) {
+                                           branch.word.withdrawn();
+                                       } else if (!branch.word.let_go()) {
+                                           return;
+                                       }
+                                       branch.runnable.exchange(1, order::release);
                                    }};
     }
 
@@ -192,14 +259,7 @@ void two_workers() {
 template <std::uint8_t MissesBeforeMove>
 void multishot() {
     fixture<MissesBeforeMove> all(2);
-    all.arm(0, all.reads.wait(&all.branch, 0));
-    model::check(all.reads.withdraw(&all.branch), "nobody took the waiter");
-    all.file.write();
-    all.reap(0);
-    model::check(all.file.read(), "the message is there");
-    all.reads.forget_readiness();
-    all.arm(0, all.reads.wait(&all.branch, 0));
-    model::check(all.reads.withdraw(&all.branch), "nobody took the waiter");
+    all.arm_multishot();
     all.branch.runnable.store(1, order::release);
     model::run_threads(all.worker("worker 0", 0), all.worker("worker 1", 1), all.peer(2));
     model::check(all.received == 2, "a message is lost");
@@ -285,20 +345,96 @@ void cancel_all() {
 void cancel() {
     fixture<2> all(1);
     all.branch.runnable.store(1, order::release);
-    model::run_threads(all.worker("worker", 0), all.peer(1),
-                       model::named_thread{"canceller", [&] {
-                                               if (!all.branch.word.request_stop(false)) return;
-                                               all.frame.touch("operation");
-                                               all.cancelled = true;
-                                               if (all.reads.withdraw(&all.branch)) {
-                                                   all.branch.word.withdrawn();
-                                               } else if (!all.branch.word.let_go()) {
-                                                   return;
-                                               }
-                                               all.branch.runnable.exchange(1, order::release);
-                                           }});
+    model::run_threads(all.worker("worker", 0), all.peer(1), all.canceller());
     model::check(all.received == 1 || all.file.read(), "a message is lost");
     all.settle();
+}
+
+// Each read is followed by a wait without EAGAIN, though more messages may be there: nothing but
+// the question of the worker tells of them.
+void unverified() {
+    fixture<2> all(3);
+    all.puts_off = true;
+    all.arm_multishot();
+    all.branch.runnable.store(1, order::release);
+    model::run_threads(all.worker("worker", 0), all.peer(3));
+    model::check(all.received == 3, "a message is lost");
+    all.settle();
+}
+
+// The same where two workers run the operation, and each of them has waits of its own.
+void unverified_on_two() {
+    fixture<2> all(2);
+    all.puts_off = true;
+    all.arm_multishot();
+    all.branch.runnable.store(1, order::release);
+    model::run_threads(all.worker("worker 0", 0), all.worker("worker 1", 1), all.peer(2));
+    model::check(all.received == 2, "a message is lost");
+    all.settle();
+}
+
+// An unverified wait is stopped beside the question.
+void unverified_cancel() {
+    fixture<2> all(2);
+    all.puts_off = true;
+    all.arm_multishot();
+    all.branch.runnable.store(1, order::release);
+    model::run_threads(all.worker("worker", 0), all.peer(2), all.canceller());
+    while (all.file.read()) ++all.received;
+    model::check(all.received == 2, "a message is lost");
+    all.settle();
+}
+
+// A stream of bytes whose reads take all there is: its end is found although nobody ever asks.
+void stream_without_questions() {
+    fixture<2> all(1);
+    all.puts_off = true;
+    all.is_stream = true;
+    all.asks = false;
+    all.arm_multishot();
+    all.branch.runnable.store(1, order::release);
+    model::run_threads(all.worker("worker", 0), model::named_thread{"peer", [&] {
+                                                                        all.file.write();
+                                                                        all.file.finish();
+                                                                    }});
+    model::check(all.ended.peek() != 0, "the end is lost");
+}
+
+// The same in an epoll set, whose events another worker takes.
+void stream_in_a_set() {
+    fixture<2> all(1);
+    all.file.overflows = false;
+    all.puts_off = true;
+    all.is_stream = true;
+    all.arm_multishot();
+    all.branch.runnable.store(1, order::release);
+    const auto ended = [&] { return all.ended.peek() != 0; };
+    model::run_threads(
+        model::named_thread{"reaper",
+                            [&] {
+                                while (!ended()) {
+                                    model::block_until(
+                                        [&] { return all.file.pending(0) || ended(); },
+                                        "reaper without work");
+                                    if (!all.file.pending(0)) continue;
+                                    complete(all.reads.notify(all.file.reap(0).hung_up));
+                                }
+                            }},
+        model::named_thread{"worker",
+                            [&] {
+                                while (!ended()) {
+                                    model::block_until(
+                                        [&] { return all.branch.runnable.peek() != 0 || ended(); },
+                                        "worker without work");
+                                    if (all.branch.runnable.exchange(0, order::acquire) != 0)
+                                        all.run(0);
+                                }
+                            }},
+        model::named_thread{"peer", [&] {
+                                all.file.write();
+                                all.file.finish();
+                            }});
+    model::check(ended(), "the end is lost");
 }
 
 constexpr model::scenario scenarios[] = {
@@ -311,6 +447,11 @@ constexpr model::scenario scenarios[] = {
     {"give up", give_up},
     {"cancel all", cancel_all},
     {"cancel", cancel},
+    {"unverified", unverified},
+    {"unverified on two workers", unverified_on_two},
+    {"unverified, cancelled", unverified_cancel},
+    {"a stream without questions", stream_without_questions},
+    {"a stream in a set", stream_in_a_set},
 };
 
 }  // namespace

@@ -118,6 +118,13 @@ public:
         }
     }
 
+    /// Operation with the turn: is a poll armed at `here`? Relaxed: a hint, on which nothing
+    /// depends but whether an attempt is worth while.
+    bool armed_at(std::uint16_t here) const noexcept {
+        const std::uint64_t value = word_.load(std::memory_order_relaxed);
+        return (value & (armed_bit | closing_bit)) == armed_bit && home_of(value) == here;
+    }
+
     /// Owner of the home, with the final completion of a poll, before it notifies the wait word.
     end_outcome end(std::uint32_t sequence) noexcept {
         std::uint64_t value = word_.load(std::memory_order_relaxed);

@@ -74,6 +74,10 @@ protected:
     /// One system call that does not block, by the operation that has the turn.
     virtual attempt_outcome attempt(int fd) noexcept = 0;
 
+    /// For attempt() of a read: it got something, but less than it asked for. The next attempt on
+    /// this descriptor may then be put off (unverified_waits.hpp).
+    void short_read() noexcept;
+
     /// The operation ends with this error. For attempt() and start().
     void fail(std::error_code error) noexcept { error_ = error; }
     void fail_with_errno(int error) noexcept { error_ = {error, std::system_category()}; }
@@ -97,7 +101,7 @@ private:
     enum class next_step : std::uint8_t { go_on, try_again, end, leave_parked };
 
     next_step take_turn(branch& waiter) noexcept;
-    next_step wait_for_readiness(branch& waiter) noexcept;
+    next_step wait_for_readiness(branch& waiter, bool verified) noexcept;
     void give_back() noexcept;
     std::error_code finish_failed() noexcept;
 

@@ -19,6 +19,9 @@
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/netpoll/direction.hpp>
+#include <weft/detail/netpoll/poll_record.hpp>
+#include <weft/detail/netpoll/poll_side.hpp>
+#include <weft/detail/netpoll/unverified_waits.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -27,7 +30,8 @@
 
 namespace weft::detail {
 
-class poll_record;
+/// One direction of a descriptor.
+using descriptor_side = poll_side<layer, branch, poll_record>;
 
 /// How a step of the start-up ended.
 struct start_result {
@@ -81,6 +85,14 @@ public:
     /// Owner, for an operation that got EAGAIN and has made this poller the home of the poll: arms
     /// it. Returns 0 or an errno; io_uring never fails here.
     virtual int arm(poll_record& record) noexcept = 0;
+
+    /// Owner: the waits of this worker for which the kernel is still to be asked.
+    unverified_waits<descriptor_side, 512> unverified;
+
+    /// Owner: asks for all of them, or for the old ones, and appends the branches that have to try
+    /// again. The scheduler calls it before it looks for work elsewhere, and now and then while it
+    /// is busy (unverified_waits.hpp).
+    void verify_waits(bool all, branch_list& readied) noexcept;
 
     /// The index under which home words name this poller (home_word.hpp). All workers of an epoll
     /// netpoller have the same.

@@ -14,6 +14,9 @@
 //     closer           closing into the home word; notify the wait word; ask      close
 //                      the home to cancel
 //     canceller        take the waiter out of the wait word                       withdraw
+//     worker that      take the waiter out of the wait word, and wake it          nudge
+//     waited for it
+//     unverified
 //
 // The one argument that needs both words. An operation must not park where no poll is armed and
 // nobody closes. It parks only after it has read `armed` in the home word, which it does after it
@@ -21,6 +24,17 @@
 // the wait word. If that notification came before the publication, the operation has acquired it
 // (wait_word.hpp) and would have seen `armed` cleared. So it came after, and took the waiter. The
 // same holds for the closer with `closing` in place of `armed` cleared.
+//
+// Waiting without EAGAIN. After a read that got less than it asked for, the next operation may wait
+// at once, *unverified*; unverified_waits.hpp says when that is allowed and why the call that it
+// leaves out is made up for, unless an event comes before. Nothing above depends on what the kernel
+// does: it is asked in any case, after the publication, and who is nudged tries again. What makes
+// it rare that the answer is needed is TCP. A short read has emptied the queue, so later data are
+// an event after the exchange of the wait word, which came before that read: it takes the waiter,
+// or the publication fails. The end of the stream behind the data is an event of its own. If it
+// came after the exchange, the same holds. If it came before, it has set hung_up_ before it
+// notified, the exchange has acquired that, and such an operation does not wait unverified. An
+// urgent mark alone stops a read and brings no event.
 //
 // Releasing. A poll whose place in the home word was taken (moved, given up, closing) is released
 // after both its final completion and the request to cancel it; both are seen by one thread, the
@@ -45,6 +59,7 @@ struct poll_completion {
     std::uint32_t sequence = 0;
     int result = 0;     ///< Events, or a negative errno.
     bool more = false;  ///< The poll goes on.
+    bool hung_up = false;  ///< The peer sends no more, or the connection is gone.
 };
 
 enum class wait_step : std::uint8_t {
@@ -59,6 +74,7 @@ struct wait_decision {
     int error = 0;
     bool arms = false;         ///< Arm the poll `armed` here; add a reference for it.
     bool cancels_old = false;  ///< Ask the home of `old` to cancel it.
+    std::uint32_t number = 0;  ///< Of this wait.
     poll_name armed = {};
     poll_name old = {};
 };
@@ -85,21 +101,49 @@ public:
     /// Before a system call.
     void forget_readiness() noexcept { wait_.take_ready(); }
 
-    /// After EAGAIN, on the worker whose ring is `here`.
+    /// A read got less than it asked for. The attempts after a nudge that was right are verified.
+    void short_read() noexcept {
+        if (nudged_.load(std::memory_order_relaxed)) [[unlikely]] {
+            nudged_.store(false, std::memory_order_relaxed);
+            distrusted_ = distrust_after_loss;
+        }
+        if (distrusted_ != 0) [[unlikely]] {
+            distrusted_ = distrusted_ - 1;
+        } else {
+            emptied_ = true;
+        }
+    }
+
+    /// Before a system call, on the worker whose ring is `here`: may the operation wait unverified
+    /// instead? Once for each short read. Relaxed: see above what orders the hang-up.
+    bool take_emptied(std::uint16_t here) noexcept {
+        if (!emptied_) return false;
+        emptied_ = false;
+        return !hung_up_.load(std::memory_order_relaxed) && home_.armed_at(here);
+    }
+
+    /// After EAGAIN, or unverified, on the worker whose ring is `here`.
     wait_decision wait(Waiter* waiter, std::uint16_t here) noexcept {
         // Relaxed: stored before the notification that we have taken.
         if (error_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
             return {.step = wait_step::failed,
                     .error = error_.exchange(0, std::memory_order_relaxed)};
         }
+        // Relaxed, all three: nudge() was before, on the way that woke us; the number is for its
+        // writer.
+        if (nudged_.load(std::memory_order_relaxed)) [[unlikely]] {
+            nudged_.store(false, std::memory_order_relaxed);
+        }
+        const std::uint32_t number = number_.load(std::memory_order_relaxed) + 1;
+        number_.store(number, std::memory_order_relaxed);
         if (!wait_.publish(waiter)) return {.step = wait_step::ready};
         const arm_decision decision = home_.arm(here, misses_ >= MissesBeforeMove);
         switch (decision.outcome) {
         case arm_outcome::closing: return {.step = wait_step::closing};
         case arm_outcome::armed_elsewhere:
             if (misses_ < MissesBeforeMove) misses_ = misses_ + 1;
-            return {};
-        case arm_outcome::armed_here: misses_ = 0; return {};
+            return {.number = number};
+        case arm_outcome::armed_here: misses_ = 0; return {.number = number};
         case arm_outcome::arm:
         case arm_outcome::move: break;
         }
@@ -113,12 +157,28 @@ public:
         record.unused_events = 0;
         return {.arms = true,
                 .cancels_old = decision.outcome == arm_outcome::move,
+                .number = number,
                 .armed = decision.poll,
                 .old = decision.old};
     }
 
     /// Whoever takes a published waiter back. False: a notifier has it.
     bool withdraw(Waiter* waiter) noexcept { return wait_.withdraw(waiter); }
+
+    // The worker that has published an unverified wait (unverified_waits.hpp).
+
+    /// Does the wait of that number still last? Relaxed: it reads what it wrote, or later values.
+    bool waits(std::uint32_t number) const noexcept {
+        return number_.load(std::memory_order_relaxed) == number && wait_.waits();
+    }
+
+    /// Takes the waiter, to be completed, so that it tries again. Null: somebody was faster.
+    Waiter* nudge() noexcept {
+        Waiter* const taken = wait_.take_waiter();
+        // Relaxed: the waiter is ours; completing it orders this.
+        if (taken != nullptr) nudged_.store(true, std::memory_order_relaxed);
+        return taken;
+    }
 
     // The owner of a ring.
 
@@ -142,6 +202,7 @@ public:
         // The cancellation of a poll that was given up tells nothing: the one in its place was, or
         // will be, submitted after it, and looks at the state of the file itself.
         if (end.current || completion.result != -ECANCELED) {
+            if (completion.hung_up) set_hung_up();
             decision.waiter = wait_.notify();
             if (completion.more) {
                 record.unused_events = static_cast<std::uint8_t>(
@@ -173,7 +234,10 @@ public:
     // An epoll set, where a poll has no completions of its own.
 
     /// An event.
-    Waiter* notify() noexcept { return wait_.notify(); }
+    Waiter* notify(bool hung_up = false) noexcept {
+        if (hung_up) set_hung_up();
+        return wait_.notify();
+    }
 
     /// Ends a poll that was moved away, or that is closing or could not be armed. True: it is
     /// released; false: it was before.
@@ -200,17 +264,34 @@ public:
         home_.reset();
         error_.store(0, std::memory_order_relaxed);
         misses_ = 0;
+        emptied_ = false;
+        distrusted_ = 0;
+        hung_up_.store(false, std::memory_order_relaxed);
+        nudged_.store(false, std::memory_order_relaxed);
     }
 
     Record& record(unsigned index) noexcept { return records_[index]; }
 
 private:
+    /// After a nudge that found something, so many short reads are followed by a call at once.
+    static constexpr std::uint8_t distrust_after_loss = 64;
+
+    /// Before the notification that tells it. Relaxed: that notification orders it.
+    void set_hung_up() noexcept { hung_up_.store(true, std::memory_order_relaxed); }
+
     wait_word<Layer, Waiter> wait_;
     home_word<Layer> home_;
     /// Why the last poll failed, or 0.
     typename Layer::template atomic<int> error_{0};
-    /// Belongs to the turn.
+    /// Counts the waits, over all lives. Written by the operation with the turn.
+    typename Layer::template atomic<std::uint32_t> number_{0};
+    typename Layer::template atomic<bool> hung_up_{false};
+    /// The last wait was ended by a nudge.
+    typename Layer::template atomic<bool> nudged_{false};
+    // These belong to the turn.
     typename Layer::template var<std::uint8_t> misses_{0};
+    typename Layer::template var<bool> emptied_{false};
+    typename Layer::template var<std::uint8_t> distrusted_{0};
     std::array<Record, 2> records_;
 };
 

@@ -15,7 +15,8 @@
 // completion, or whoever closes the descriptor. A *canceller*, which takes a waiter out again.
 //
 // Why no readiness is lost. The operation takes `ready` away before its first system call, and
-// publishes itself only after a later call has said EAGAIN. Whatever arrives after that call finds
+// publishes itself only after a later call has said EAGAIN (or, where that call is put off, before
+// the kernel is asked: unverified_waits.hpp). Whatever arrives after that call finds
 // either the waiter, or nil and leaves `ready`, so that publish() fails and the call is made again.
 // What arrived before the call was seen by the call. A stale `ready` costs one more call.
 //
@@ -72,6 +73,24 @@ public:
         // Acquire pairs with publish(): the operation is about to be resumed or to be freed.
         return word_.compare_exchange_strong(expected, nil, std::memory_order_acquire,
                                              std::memory_order_relaxed);
+    }
+
+    /// Does a waiter stand here? Relaxed: for whoever published it itself (unverified_waits.hpp).
+    bool waits() const noexcept {
+        const std::uintptr_t value = word_.load(std::memory_order_relaxed);
+        return value != nil && value != ready;
+    }
+
+    /// Whoever makes a waiter try again though nothing is known to have happened: takes it, if one
+    /// is there (else null). As withdraw(), so it may take another waiter than it was meant for.
+    Waiter* take_waiter() noexcept {
+        std::uintptr_t value = word_.load(std::memory_order_relaxed);
+        if (value == nil || value == ready) return nullptr;
+        // Acquire pairs with publish(). Failed: somebody else has just taken it.
+        return word_.compare_exchange_strong(value, nil, std::memory_order_acquire,
+                                             std::memory_order_relaxed)
+                   ? reinterpret_cast<Waiter*>(value)
+                   : nullptr;
     }
 
     /// Notifier: takes the waiter, or leaves `ready` where nobody waits (null).

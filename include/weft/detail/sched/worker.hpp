@@ -76,6 +76,9 @@ public:
         return (attention_.load(std::memory_order_relaxed) & bit) != 0;
     }
 
+    /// Does work wait here while no processor is idle? A hint; on this worker only.
+    bool saturated() const noexcept;
+
     poller& io() noexcept { return *io_; }
     runtime_core& runtime() noexcept { return *runtime_; }
     branch* running() const noexcept { return running_; }
