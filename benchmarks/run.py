@@ -123,6 +123,15 @@ def run_program(command, processors, **options):
     return done
 
 
+def weft_environment(procs):
+    """The environment of a program that uses weft. Of weft's own variables only the choice of the
+    netpoller is the user's."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("WEFT_") or name == "WEFT_NETPOLL"}
+    environment["WEFT_MAXPROCS"] = str(procs)
+    return environment
+
+
 # Results: every figure of every round, keyed by what it is of.
 
 
@@ -177,7 +186,7 @@ def print_table(rows):
 def echo_server(program, processor):
     """Starts a server; gives its process and the port that it tells."""
     with subprocess.Popen([str(program)], preexec_fn=pinned({processor}), text=True,
-                          stdout=subprocess.PIPE) as process:
+                          stdout=subprocess.PIPE, env=weft_environment(1)) as process:
         try:
             readable, _, _ = select.select([process.stdout], [], [], 10)
             line = process.stdout.readline() if readable else ""
@@ -247,13 +256,6 @@ def print_echo_ratios(results):
 # The suite sched.
 
 
-def sched_environment(procs):
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("WEFT_")}
-    environment["WEFT_MAXPROCS"] = str(procs)
-    return environment
-
-
 def run_sched(arguments, results, rounds):
     program = arguments.build_directory / "benchmarks" / "sched" / "sched_bench"
     available = sorted(os.sched_getaffinity(0))
@@ -266,7 +268,7 @@ def run_sched(arguments, results, rounds):
             for count in arguments.procs:
                 progress(f"sched: round {index + 1} of {rounds}, {case}, {count} processors")
                 done = run_program([program, f"--case={case}", f"--minimum-ms={minimum}"],
-                                   set(available[:count]), env=sched_environment(count))
+                                   set(available[:count]), env=weft_environment(count))
                 line = json.loads(done.stdout)
                 for metric, unit in SCHED_UNITS.items():
                     results.add("sched", case, "weft", count, metric, unit, line[metric])
@@ -276,7 +278,7 @@ def run_sched(arguments, results, rounds):
 
 def instructions_of(program, case, operations, processors):
     """Instructions that a whole run of the program takes, as callgrind counts them."""
-    environment = sched_environment(1)
+    environment = weft_environment(1)
     environment["WEFT_NETPOLL"] = "epoll"  # Not every valgrind knows all of io_uring.
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program,
                f"--case={case}", f"--operations={operations}"]
