@@ -6,6 +6,7 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/sched/promise.hpp>
+#include <weft/error.hpp>
 
 #include <fmt/format.h>
 
@@ -158,19 +159,25 @@ struct blocked_thread {
     }
 };
 
+/// Ends of a detached task that somebody else wanted: it was asked to stop, or met the end of the
+/// runtime; or what it worked on was closed, as the listener of an acceptor is by its owner.
+bool ended_on_purpose(const task_control& ended, const std::exception_ptr& exception) noexcept {
+    try {
+        std::rethrow_exception(exception);
+    } catch (const std::system_error& error) {
+        if (error.code() == errc::closed) { return true; }
+        return error.code() == std::errc::operation_canceled &&
+               (ended.main_branch.word.stop_requested() ||
+                !ended.runtime().spawning_allowed());
+    } catch (...) { return false; }
+}
+
 void report_if_failed(task_control& ended) noexcept {
     const std::coroutine_handle<> frame = ended.main_branch.handle;
     if (frame == nullptr) { return; }
     std::exception_ptr exception = as_base(frame).promise().exception_;
     if (exception == nullptr) { return; }
-    if (ended.main_branch.word.stop_requested() || !ended.runtime().spawning_allowed()) {
-        // It was asked to stop and did so, or it met the end of the runtime first.
-        try {
-            std::rethrow_exception(exception);
-        } catch (const std::system_error& error) {
-            if (error.code() == std::errc::operation_canceled) { return; }
-        } catch (...) {}
-    }
+    if (ended_on_purpose(ended, exception)) { return; }
     ended.runtime().report_failure(
         {.task_id = ended.id,
          .task_name = ended.extras != nullptr ? std::string_view(ended.extras->name) : "",

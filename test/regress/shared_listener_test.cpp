@@ -47,3 +47,24 @@ TEST_CASE("a task that waits for a shared descriptor stays in its runtime", "[re
     CHECK(first.get() == connections / 2);
     CHECK(second.get() == connections / 2);
 }
+
+// The listener is destroyed with the main task's frame, before the runtime asks anybody to stop: the
+// acceptor's errc::closed ended the process.
+TEST_CASE("regress: a detached acceptor ends in order when its listener is closed", "[regress]") {
+    bool failed = false;
+    auto accept_all = [](weft::net::tcp_listener& on) -> weft::task<> {
+        for (;;) static_cast<void>(co_await on.accept());
+    };
+    auto main = [&]() -> weft::task<> {
+        auto listener = weft::net::tcp_listener::bind(
+            weft::net::endpoint(weft::net::ip_address::loopback_v4(), 0));
+        weft::co_spawn(accept_all(listener)).detach();
+        co_await weft::sleep_for(std::chrono::milliseconds(1));
+    };
+    for (int i = 0; i < 20; ++i) {
+        weft::run(main(), {.processors = 2,
+                           .on_failure = [&](const weft::task_failure&) { failed = true; },
+                           .log = [](std::string_view) {}});
+    }
+    CHECK_FALSE(failed);
+}
