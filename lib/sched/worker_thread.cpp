@@ -134,30 +134,39 @@ branch* worker_thread::take_next() {
     return first != nullptr ? begin_slice(first) : nullptr;
 }
 
-// Exact without a clock read for each link, which would cost as much as the rest of a switch: as
-// long as the kernel's tick has not moved since the slice was handed on for the first time, less
-// than its 1 to 4 ms have passed (10 where it ticks at 100 Hz). From that tick on, each link of the
-// slice reads the clock. What the slice's first branch took before is not counted: a single branch
-// that runs for long is the watchdog's case, which sets attention::slice_over.
+// At most 5 ms, without a clock read for each link, which would cost as much as the rest of a
+// switch. A slice that is handed on for the first time remembers the kernel's tick. As long as that
+// has not moved, less than its 1 to 4 ms have passed (10 where it ticks at 100 Hz); from then on
+// each link of the slice reads the clock. Since the slice counts from the tick, which came before
+// it, it may end up to one tick early. What its first branch took before is not counted: a single
+// branch that runs for long is the watchdog's case, which sets attention::slice_over.
 //
 // Rejected: a read at every 8th link costs as much and lets eight long links pass; so does a stride
-// that adapts, after quick links. A read when each slice begins would be paid by every yield.
+// that adapts, after quick links. A read when a slice begins, or is handed on, would be exact, and
+// would be paid by every yield, or by every task that is joined.
 bool worker_thread::slice_over() noexcept {
     if (next_chain_ == 1) {
-        slice_began_ = slice_now();
-        slice_tick_ = slice_tick();
+        inherit_slice();
         return false;
     }
     if (slice_is_young(next_chain_)) {
         return false;
     }
-    slice_tick_ = no_deadline;  // Older than any tick.
-    return slice_now() - slice_began_ >= slice_length;
+    slice_aged_ = true;
+    return slice_now() - slice_tick_ >= slice_length;
+}
+
+void worker_thread::inherit_slice() noexcept {
+    slice_tick_ = slice_tick();
+    slice_aged_ = false;
 }
 
 // After eight quick links every second one looks, so at most one long link more may pass.
 bool worker_thread::slice_is_young(std::uint32_t link) const noexcept {
-    const bool skips = link > 8 && link % 2 != 0 && slice_tick_ != no_deadline;
+    if (slice_aged_) {
+        return false;
+    }
+    const bool skips = link > 8 && link % 2 != 0;
     return skips || slice_tick() == slice_tick_;
 }
 
@@ -381,13 +390,15 @@ void worker_thread::ready_next(branch* readied) noexcept {
 void worker_thread::ready_last(branch* readied) noexcept {
     const bool loop_is_due = (turns_ + 1) % poll_period == 0 || ticks_ % global_period == 0 ||
                              attention_.load(std::memory_order_relaxed) != 0;
-    const bool chain_is_due =
-        next_chain_ == 0 || next_chain_ >= next_chain_limit || !slice_is_young(next_chain_ + 1);
+    const bool chain_is_due = next_chain_ >= next_chain_limit ||
+                              (next_chain_ != 0 && !slice_is_young(next_chain_ + 1));
     if (loop_is_due || chain_is_due || p.queue.peek_next() != nullptr) {
         ready_next(readied);
         return;
     }
-    ++next_chain_;
+    if (++next_chain_ == 1) {
+        inherit_slice();
+    }
     ++turns_;
     readied->status = branch_status::queued;
     direct_ = readied;

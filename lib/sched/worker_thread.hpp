@@ -99,6 +99,7 @@ private:
     branch* take_next();
     branch* take_readied();
     bool slice_over() noexcept;
+    void inherit_slice() noexcept;
     bool slice_is_young(std::uint32_t link) const noexcept;
     branch* begin_slice(branch* taken) noexcept;
     branch* take_global(std::size_t limit) noexcept;
@@ -116,8 +117,8 @@ private:
     std::uint32_t ticks_ = 1;         ///< As in Go, the first branch runs in tick 1.
     std::uint32_t turns_ = 0;
     std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
-    monotonic_time slice_began_ = 0;  ///< When the slice was inherited for the first time.
-    monotonic_time slice_tick_ = 0;   ///< The tick of that time; see slice_over().
+    monotonic_time slice_tick_ = 0;   ///< When the slice was handed on first; see slice_over().
+    bool slice_aged_ = false;         ///< A tick has passed since.
     bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
     branch* direct_ = nullptr;          ///< Runs next, without a trip through runnext.
     task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.
