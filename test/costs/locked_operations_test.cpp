@@ -82,8 +82,9 @@ struct measured {
 
 constexpr std::array cases{
     measured{"spawn and join, one at a time", spawn_and_join, rounds, 6},
-    measured{"spawn and join, all spawned first", spawn_all_then_join, rounds, 6},
-    measured{"spawn, detach and yield", spawn_detached, rounds, 8},
+    // A child that was kicked out of runnext has been published once more, as part of the ring.
+    measured{"spawn and join, all spawned first", spawn_all_then_join, rounds, 7},
+    measured{"spawn, detach and yield", spawn_detached, rounds, 5},
     measured{"yield alone", yield_alone, rounds, 1},
     measured{"yield in turn with another task", yield_in_turn, 2 * rounds, 2},
     measured{"await a task", await_child, rounds, 0},
@@ -191,9 +192,9 @@ outcome check(const measured& of) {
         return outcome::failed;
     }
     const double each = static_cast<double>(result->locked) / of.steps;
-    const bool good = result->locked <= static_cast<std::uint64_t>(of.limit) *
-                                            static_cast<std::uint64_t>(of.steps) +
-                                        static_cast<std::uint64_t>(of.steps) / 8;
+    // In each 8th turn, and when a slice ends, the end of a task goes through runnext instead of
+    // handing over directly: two more, in at most one step out of four.
+    const bool good = each <= of.limit + 0.6;
     std::printf("%s: %s: %.2f locked operations, %.0f instructions (limit %u locked)\n", of.name,
                 good ? "ok" : "FAILED", each,
                 static_cast<double>(result->instructions) / of.steps, of.limit);
