@@ -63,7 +63,7 @@ class Build:
         return dependencies
 
     def object_of_test(self, name):
-        path = os.path.join(self.source, "test", "conformance", name)
+        path = os.path.normpath(os.path.join(self.source, "test", "conformance", name))
         for output, entry in self.commands.items():
             if os.path.normpath(os.path.join(self.root, entry["file"])) == path:
                 return output
