@@ -17,6 +17,12 @@
 //                       due timers, and runnext if it stays there for about 3 us
 //     park              see parking_loop.hpp; sleep in the ring or on a futex
 //
+// yield() goes behind the own ring, not behind the global queue as Go's Gosched does: it is what
+// tasks do to be fair to their neighbours, and costs one locked operation there instead of a lock
+// that all share. So beside a task that does nothing but yield, the global queue advances by one in
+// 61 ticks. That is a bound, it holds only while no processor is idle (whoever puts something there
+// wakes one), and branches that overran their slice do go behind the global queue.
+//
 // A tick is a time slice: what comes from runnext does not count. A turn is one trip through the
 // loop. Go's phase is kept: the first branch runs in tick 1.
 //
