@@ -196,6 +196,13 @@ struct fixture {
     auto worker(const char* name, unsigned here) {
         return model::named_thread{name, [this, here] { work(here); }};
     }
+    // A worker that runs the operation first, and then works.
+    auto operating_worker(const char* name, unsigned here) {
+        return model::named_thread{name, [this, here] {
+                                       run(here);
+                                       work(here);
+                                   }};
+    }
     auto peer(int messages) {
         return model::named_thread{"peer", [this, messages] {
                                        for (int i = 0; i < messages; ++i) file.write();
@@ -274,11 +281,7 @@ void ends_elsewhere() {
     model::check(all.reads.withdraw(&all.branch), "nobody took the waiter");
     all.file.write();
     model::run_threads(all.worker("worker 0", 0),
-                       model::named_thread{"worker 1",
-                                           [&] {
-                                               all.run(1);
-                                               all.work(1);
-                                           }},
+                       all.operating_worker("worker 1", 1),
                        all.peer(1));
     model::check(all.received == 2, "a message is lost");
     all.settle();
@@ -289,11 +292,7 @@ void move() {
     fixture<2> all(2);
     all.miss_twice();
     model::run_threads(all.worker("worker 0", 0),
-                       model::named_thread{"worker 1",
-                                           [&] {
-                                               all.run(1);
-                                               all.work(1);
-                                           }},
+                       all.operating_worker("worker 1", 1),
                        all.peer(2));
     model::check(all.received == 2, "a message is lost");
     all.settle();
@@ -310,11 +309,7 @@ void give_up() {
                                                    all.file.cancel(0, record.sequence);
                                                all.work(0);
                                            }},
-                       model::named_thread{"worker 1",
-                                           [&] {
-                                               all.run(1);
-                                               all.work(1);
-                                           }},
+                       all.operating_worker("worker 1", 1),
                        all.peer(2));
     model::check(all.received == 2, "a message is lost");
     all.settle();
@@ -330,11 +325,7 @@ void cancel_all() {
                                                all.file.cancel(0, all.reads.record(0).sequence);
                                                all.work(0);
                                            }},
-                       model::named_thread{"worker 1",
-                                           [&] {
-                                               all.run(1);
-                                               all.work(1);
-                                           }},
+                       all.operating_worker("worker 1", 1),
                        all.peer(1));
     model::check(all.received == 1, "a message is lost");
     all.settle();

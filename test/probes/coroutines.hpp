@@ -61,6 +61,17 @@ private:
     std::coroutine_handle<promise_type> handle_;
 };
 
+/// Final suspension: symmetric transfer to `awaiter` of the promise. The probes of the transfer
+/// itself and of thread-locals write their own.
+struct to_awaiter {
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
+        return ended.promise().awaiter;
+    }
+    void await_resume() const noexcept {}
+};
+
 /// A lazy coroutine with a result, awaited once; it starts and returns by symmetric transfer.
 template <class T>
 class lazy {
@@ -70,17 +81,7 @@ public:
             return lazy(std::coroutine_handle<promise_type>::from_promise(*this));
         }
         std::suspend_always initial_suspend() const noexcept { return {}; }
-        auto final_suspend() const noexcept {
-            struct to_awaiter {
-                bool await_ready() const noexcept { return false; }
-                std::coroutine_handle<> await_suspend(
-                    std::coroutine_handle<promise_type> ended) const noexcept {
-                    return ended.promise().awaiter;
-                }
-                void await_resume() const noexcept {}
-            };
-            return to_awaiter();
-        }
+        to_awaiter final_suspend() const noexcept { return {}; }
         template <class Value>
         void return_value(Value&& value) {
             result.emplace(std::forward<Value>(value));

@@ -155,17 +155,7 @@ public:
             return attributed(std::coroutine_handle<promise_type>::from_promise(*this));
         }
         std::suspend_always initial_suspend() const noexcept { return {}; }
-        auto final_suspend() const noexcept {
-            struct to_awaiter {
-                bool await_ready() const noexcept { return false; }
-                std::coroutine_handle<> await_suspend(
-                    std::coroutine_handle<promise_type> ended) const noexcept {
-                    return ended.promise().awaiter;
-                }
-                void await_resume() const noexcept {}
-            };
-            return to_awaiter();
-        }
+        to_awaiter final_suspend() const noexcept { return {}; }
         void return_value(int value) noexcept { result = value; }
         void unhandled_exception() const noexcept { std::terminate(); }
 
