@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <sched.h>
 #include <sys/epoll.h>
@@ -177,7 +178,18 @@ void epoll_set::silence_doorbell() noexcept {
 
 void epoll_set::pass_doorbell_on() noexcept {
     const auto expects = [](bell_word<layer>* each) { return each->expects_bell(); };
-    if (std::any_of(words_.begin(), words_.end(), expects)) ring_doorbell();
+    if (std::none_of(words_.begin(), words_.end(), expects)) return;
+    ring_doorbell();
+    layer::yield_thread();  // Whoever is meant may need this processor.
+}
+
+bool epoll_poller::begin_sleep() noexcept {
+    seated_ = set_.seats.sit_down();
+    return seated_;
+}
+
+void epoll_poller::end_sleep() noexcept {
+    if (std::exchange(seated_, false)) set_.seats.leave();
 }
 
 void epoll_poller::wake() noexcept {

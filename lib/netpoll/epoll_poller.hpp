@@ -8,11 +8,10 @@
 // set itself, so nothing ever moves, and a poll ends when its descriptor is closed or the set goes
 // away.
 //
-// Who waits. Busy workers look without waiting; of the parked ones the sentinel waits in the set.
-// The doorbell is level-triggered and read only by workers that wait, so a busy worker cannot take
-// a ring of the bell away from the one that it is meant for. Several may wait for a moment while the
-// role of the sentinel changes hands; a waiter that has read the bell for another one rings it again
-// (bell_word.hpp).
+// Who waits. Busy workers look without waiting; of the parked ones at most two wait in the set
+// (watch_seats.hpp), whoever is the sentinel. The doorbell is level-triggered and read only by
+// workers that wait, so a busy worker cannot take a ring of the bell away from the one that it is
+// meant for; one that waits and has read the bell for the other one rings it again (bell_word.hpp).
 #pragma once
 
 #include "lib/netpoll/poll_home.hpp"
@@ -20,6 +19,7 @@
 #include <weft/detail/base/layer.hpp>
 #include <weft/detail/netpoll/bell_word.hpp>
 #include <weft/detail/netpoll/netpoller.hpp>
+#include <weft/detail/netpoll/watch_seats.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -47,6 +47,8 @@ public:
 
     void ring_doorbell() noexcept;
     void silence_doorbell() noexcept;
+
+    watch_seats<layer> seats;
 
     /// A waiter that has read the bell and taken note of it: rings it again if somebody else still
     /// expects it.
@@ -81,9 +83,8 @@ public:
     void poll(branch_list& readied) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
-    /// Also while nothing is registered: nobody would wake a sentinel that sleeps elsewhere when
-    /// the first descriptor is.
-    bool must_wait_here(bool is_sentinel) const noexcept override { return is_sentinel; }
+    bool begin_sleep() noexcept override;
+    void end_sleep() noexcept override;
     bool has_work() const noexcept override { return set_.used(); }
     bool has_unsubmitted() const noexcept override { return false; }
     int arm(poll_record& record) noexcept override { return set_.add(record); }
@@ -91,6 +92,7 @@ public:
 private:
     epoll_set& set_;
     bell_word<layer> word_;
+    bool seated_ = false;
 };
 
 }  // namespace weft::detail

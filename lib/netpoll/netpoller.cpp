@@ -50,7 +50,7 @@ public:
 
     std::string_view name() const noexcept override { return "epoll"; }
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
-    bool needs_watcher() const noexcept override { return true; }
+    bool needs_watcher() const noexcept override { return set_.seats.nobody_sits(); }
 
 private:
     epoll_set set_;

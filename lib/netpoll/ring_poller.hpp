@@ -60,7 +60,8 @@ public:
     void poll(branch_list& readied) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
-    bool must_wait_here(bool) const noexcept override { return unreleased_ != 0; }
+    bool begin_sleep() noexcept override { return unreleased_ != 0; }
+    void end_sleep() noexcept override {}
     bool has_work() const noexcept override;
     bool has_unsubmitted() const noexcept override {
         return ring_.unsubmitted() != 0 || !unarmed_.empty() || uncancelled_ != no_record;

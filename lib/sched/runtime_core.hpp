@@ -20,11 +20,11 @@
 // the stop.
 #pragma once
 
-#include "lib/sched/foreign_gate.hpp"
 #include "lib/sched/global_queue.hpp"
 #include "lib/sched/task_slabs.hpp"
 
 #include <weft/detail/netpoll/netpoller.hpp>
+#include <weft/detail/sched/foreign_gate.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/sentinel.hpp>
 #include <weft/detail/time/timer_heap.hpp>
@@ -72,6 +72,7 @@ public:
     /// Gives a control block back from a thread that is no worker.
     void release_from_outside(task_control* released) noexcept;
 
+    /// Acquire pairs with whoever entered it.
     runtime_phase phase() const noexcept { return phase_.load(std::memory_order_acquire); }
     bool spawning_allowed() const noexcept { return phase() == runtime_phase::running; }
     /// Ends the process with a message in the child of a fork.
@@ -100,7 +101,7 @@ public:
 
     /// The recheck of idle_protocol.hpp: its loads are seq_cst.
     bool anything_published() const noexcept;
-    bool unwatched() const noexcept { return sentinel.vacant() && netpoller_->needs_watcher(); }
+    bool unwatched() const noexcept { return netpoller_->needs_watcher(); }
     void count_wake() noexcept;
 
     /// A task has ended on `on`: counts, and begins the stop after the last one of the draining

@@ -432,12 +432,13 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Sleeping and waking.
 
-// Sleeps in the poller if that has to be watched, or else on a futex.
-void worker_thread::sleep(monotonic_time deadline, bool is_sentinel, branch_list& brought) {
+// In the poller if that has to be watched, or else on a futex; whether as the sentinel or not makes
+// no difference here.
+void worker_thread::sleep(monotonic_time deadline, bool, branch_list& brought) {
     WEFT_ASSERT(direct_ == nullptr);
     WEFT_ASSERT(io_->unverified.empty());
     timers_untold_ = false;
-    const bool in_poller = io_->must_wait_here(is_sentinel);
+    const bool in_poller = io_->begin_sleep();
     p.parks.add();
     if (park_word_.prepare(in_poller ? sleep_kind::in_poller : sleep_kind::in_futex)) {
         if (in_poller) {
@@ -448,6 +449,7 @@ void worker_thread::sleep(monotonic_time deadline, bool is_sentinel, branch_list
         }
         park_word_.finish();
     }
+    io_->end_sleep();
 }
 
 void worker_thread::back_from_sleep(bool was_sentinel) noexcept {

@@ -44,9 +44,8 @@ public:
         take(readied);
     }
     void wake() noexcept override { real_.wake(); }
-    bool must_wait_here(bool is_sentinel) const noexcept override {
-        return real_.must_wait_here(is_sentinel);
-    }
+    bool begin_sleep() noexcept override { return real_.begin_sleep(); }
+    void end_sleep() noexcept override { real_.end_sleep(); }
     bool has_work() const noexcept override {
         return shown_ || !completed_.empty() || real_.has_work();
     }

@@ -9,7 +9,7 @@
 //   2. Each worker calls enable_on_this_thread(), before any task runs, and reports the result; the
 //      starting thread waits for all of them. If one failed, it makes the epoll netpoller in the
 //      place of the first one, and the workers enable that; it cannot fail in this way.
-//   3. has_work(), poll(), wait(), wake() as they say.
+//   3. has_work(), poll(), begin_sleep(), wait(), end_sleep(), wake() as they say.
 //   4. At the end, when every frame has been destroyed, each worker calls shut_down() on its own
 //      thread. Then the netpoller is destroyed, on any thread.
 // A thread that never got as far as enabling its poller, or that cannot be asked to shut it down,
@@ -69,10 +69,12 @@ public:
     /// Any thread: makes the current or the next wait() return.
     virtual void wake() noexcept = 0;
 
-    /// Owner: must a parked worker wait in wait(), or may it sleep on a futex? io_uring: while
-    /// anything is in flight in its ring. epoll: the worker that watches (the sentinel) always
-    /// waits in it, since a descriptor may be registered while it sleeps.
-    virtual bool must_wait_here(bool is_sentinel) const noexcept = 0;
+    /// Owner, parked and about to sleep: must it do so in wait(), or may it sleep on a futex?
+    /// io_uring: while anything is in flight in its ring. epoll: if a seat is free in front of the
+    /// set (watch_seats.hpp), also while no descriptor is registered, since one may be at any time.
+    virtual bool begin_sleep() noexcept = 0;
+    /// Owner, after each begin_sleep(), when it sleeps no more.
+    virtual void end_sleep() noexcept = 0;
 
     /// Owner, cheap (loads only): would poll() find something to do? io_uring: the flags of the
     /// ring (TASKRUN, CQ_OVERFLOW), its queue, prepared entries, or requests of other threads.
@@ -110,8 +112,9 @@ public:
     virtual std::string_view name() const noexcept = 0;  ///< "io_uring" or "epoll"
     virtual poller& worker_poller(unsigned index) noexcept = 0;
 
-    /// Must one parked worker wait in its poller even though nothing is in flight there? epoll: yes.
-    /// io_uring: no.
+    /// Any worker about to run a branch, after its end_sleep(): does nobody wait for what may happen
+    /// to descriptors that belong to no worker? epoll: nobody sits in front of the set. io_uring:
+    /// never, since each ring has its owner.
     virtual bool needs_watcher() const noexcept = 0;
 };
 
