@@ -23,6 +23,12 @@ public:
         size_.store(items_.size(), std::memory_order_seq_cst);
     }
 
+    /// Any thread, as local_queue::meet_owner(): the lock decides who comes first.
+    void meet_pushers() noexcept {
+        lock_.lock();
+        lock_.unlock();
+    }
+
     /// Any thread: `count` branches, linked through next from `first` to `last`, in order.
     void push_batch(branch* first, branch* last, std::size_t count) noexcept {
         const std::lock_guard held(lock_);
@@ -37,6 +43,7 @@ public:
         for (; count != 0; --count) {
             taken.push_back(items_.pop_front());
         }
+        // seq_cst: who rechecks and finds nothing also sees what this worker did before.
         size_.store(items_.size(), std::memory_order_seq_cst);
     }
 

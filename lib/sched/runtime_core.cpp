@@ -307,9 +307,18 @@ void runtime_core::serve_other_worker(worker_thread& self) {
 
 void runtime_core::begin_drain() noexcept {
     runtime_phase expected = runtime_phase::running;
-    if (!phase_.compare_exchange_strong(expected, runtime_phase::draining)) {
+    // Acquire and release: whoever reads the phase after this thread comes after what it did. The
+    // one that makes the change goes on.
+    if (!phase_.compare_exchange_strong(expected, runtime_phase::draining,
+                                        std::memory_order_acq_rel, std::memory_order_acquire)) {
         return;
     }
+    // A task that is spawned beside this is either found alive below, or its spawner sees the phase
+    // and stops it: see launch().
+    for (auto& each : workers_) {
+        each->p.queue.meet_owner();
+    }
+    global.meet_pushers();
     branch_list readied;
     slabs.for_each_alive([&](task_control& each) { stop_scope(each.root_scope, false, readied); });
     if (worker_thread* here = current_worker_of(*this)) {
@@ -325,6 +334,7 @@ void runtime_core::begin_drain() noexcept {
             each->wake();
         }
     }
+    // As in task_ended().
     drain_word_.fetch_add(1, std::memory_order_seq_cst);
     if (tasks_alive() == 0) {
         begin_stop();
@@ -350,7 +360,9 @@ void runtime_core::drain_timer::fire(branch_list&) noexcept {
 
 void runtime_core::begin_stop() noexcept {
     runtime_phase expected = runtime_phase::draining;
-    if (!phase_.compare_exchange_strong(expected, runtime_phase::stopping)) {
+    // As in begin_drain(). Workers learn of it by their attention words.
+    if (!phase_.compare_exchange_strong(expected, runtime_phase::stopping,
+                                        std::memory_order_acq_rel, std::memory_order_acquire)) {
         return;
     }
     for (auto& each : workers_) {
@@ -365,6 +377,7 @@ std::uint64_t runtime_core::tasks_alive() const noexcept {
     for (const auto& each : workers_) {
         ended += each->p.ended.read_acquire();
     }
+    // Acquire pairs with launch(), as the counts of the processors do.
     std::uint64_t spawned = spawned_outside.load(std::memory_order_acquire);
     for (const auto& each : workers_) {
         spawned += each->p.spawned.read_acquire();
@@ -433,6 +446,7 @@ void runtime_core::destroy_suspended() noexcept {
     });
     gate.close();
     slabs.for_each_alive([this](task_control& each) {
+        // Relaxed: no other thread looks any more.
         each.alive.store(false, std::memory_order_relaxed);
         workers_[0]->p.ended.add_release();
         destroy_chain(std::exchange(each.main_branch.handle, nullptr));
@@ -472,6 +486,7 @@ void runtime_core::release_from_outside(task_control* released) noexcept {
 
 void runtime_core::enter_phase(runtime_phase entered) {
     const std::lock_guard held(mutex_);
+    // Release pairs with phase(): what belongs to the phase is ready.
     phase_.store(entered, std::memory_order_release);
     changed_.notify_all();
 }
@@ -531,6 +546,7 @@ void runtime_core::check_not_forked() const noexcept {
 }
 
 void runtime_core::mark_forked() noexcept {
+    // There is one thread in this process.
     phase_.store(runtime_phase::forked, std::memory_order_release);
     for (auto& each : workers_) {
         each->set_attention(attention::forked);
@@ -582,6 +598,7 @@ runtime_statistics runtime_core::statistics() const {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
         result.processors[i].spawned = workers_[i]->p.spawned.read();
     }
+    // Relaxed: a statistic.
     result.spawned_outside = spawned_outside.load(std::memory_order_relaxed);
     result.netpoller = netpoller_->name();
     return result;

@@ -116,9 +116,10 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
         one.push_back(&control.main_branch);
         runtime.inject(one);
     }
-    // The publication above is a seq_cst read-modify-write: either begin_drain() sees the task
-    // alive, or we see the phase that it stored before it looked. The caller holds the handle, so
-    // the control block is still this task's.
+    // The push above is a read-modify-write of runnext, or under the lock of the global queue, and
+    // begin_drain() meets it there after it has changed the phase (local_queue::meet_owner). So
+    // either it sees the task alive, or we see the phase. The caller holds the handle, so the
+    // control block is still this task's.
     if (!runtime.spawning_allowed()) { request_stop({control}); }
 }
 
@@ -236,6 +237,7 @@ void worker_thread::finish_task() noexcept {
     task_control* ended = std::exchange(finished_, nullptr);
     ended->main_branch.status = branch_status::ended;
     if (ended->extras != nullptr) { ended->extras->stop_callback.reset(); }
+    // Relaxed: who still finds it alive asks a task to stop that has ended, which does nothing.
     ended->alive.store(false, std::memory_order_relaxed);
     runtime_core& runtime = ended->runtime();
     const bool is_main = runtime.is_main(*ended);
@@ -306,6 +308,7 @@ void wait_blocking(const held_task& awaited) {
         check_finished(*control);
         return;
     }
+    // Acquire pairs with wake(): the result is visible.
     while (self.word.load(std::memory_order_acquire) == 0) {
         futex_wait(self.word, 0, no_deadline);
     }

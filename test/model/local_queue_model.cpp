@@ -322,6 +322,35 @@ void publish_against_park() {
     all.check_all_taken(kick ? 0 : 1);
 }
 
+// As launch() and begin_drain(): a spawner marks its task alive, pushes it and reads the phase; a
+// thread that ends the runtime changes the phase, meets the owner and looks for tasks alive.
+void meet_the_owner() {
+    queue<2> own(255);
+    node_set<2> all;
+    layer::atomic<bool> alive{false}, draining{false};
+    layer::var<int> contents{0};
+    bool spawner_sees_end = false;
+    bool end_sees_task = false;
+    own.push_next(all.fresh(0), no_overflow);
+    model::run_threads(
+        model::named_thread{"spawner",
+                            [&] {
+                                contents = 7;
+                                alive.store(true, order::release);
+                                own.push_next(all.fresh(1), no_overflow);
+                                spawner_sees_end = draining.load(order::acquire);
+                            }},
+        model::named_thread{"end", [&] {
+                                draining.store(true, order::release);
+                                own.meet_owner();
+                                end_sees_task = alive.load(order::acquire);
+                                if (end_sees_task) model::check(contents == 7, "not set up");
+                            }});
+    model::check(spawner_sees_end || end_sees_task, "a task is asked to stop by nobody");
+    while (own.pop_next() != nullptr || own.pop() != nullptr) {
+    }
+}
+
 const model::scenario scenarios[] = {
     {"put, get and steal", put_get_steal},
     {"two thieves", two_thieves},
@@ -337,6 +366,7 @@ const model::scenario scenarios[] = {
     {"publish a kicked node against park", publish_against_park<publication::kick_and_theft>},
     {"publish by the ring against park", publish_against_park<publication::back>},
     {"publish a batch against park", publish_against_park<publication::batch>},
+    {"meet the owner", meet_the_owner},
 };
 
 }  // namespace

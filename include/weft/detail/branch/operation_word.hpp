@@ -47,6 +47,8 @@
 // Rejected: a word in the frame (a late completer hits freed memory); a lock for each branch (a
 // completer would hold it together with the object's lock); swapping under the object's lock (the
 // wait words of the netpoller have none).
+//
+// The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
 #include <atomic>
@@ -204,7 +206,7 @@ public:
         word_.store((value & life_mask) | (flags & flag_mask), std::memory_order_relaxed);
     }
 
-    /// The flags, for a scope that opens inside this one; under the scope's lock.
+    /// The flags, for a scope that opens inside this one; under the scope's lock, hence relaxed.
     std::uint32_t flags() const noexcept {
         return word_.load(std::memory_order_relaxed) & flag_mask;
     }

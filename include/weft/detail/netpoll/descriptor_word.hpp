@@ -25,6 +25,8 @@
 // turn is taken, and cleared under it when the list becomes empty. leave() either frees the turn
 // or, where the bit is set, tells the caller to hand the turn over; the word is one, so an
 // operation that queues beside a leaving one is either seen by it, or finds the turn free.
+//
+// The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
 #include <weft/detail/base/assert.hpp>

@@ -43,6 +43,8 @@
 // poll: end() compares the sequence.
 //
 // Why nobody arms after closing. arm() swaps from the value that it has read.
+//
+// The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
 #include <atomic>
@@ -192,7 +194,7 @@ public:
         word_.store(value & sequence_mask, std::memory_order_relaxed);
     }
 
-    /// For assertions and tests.
+    /// For assertions and tests, hence relaxed.
     bool armed() const noexcept { return (word_.load(std::memory_order_relaxed) & armed_bit) != 0; }
     std::uint16_t home() const noexcept { return home_of(word_.load(std::memory_order_relaxed)); }
 

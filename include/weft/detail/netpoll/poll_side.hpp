@@ -262,6 +262,7 @@ public:
     void reset() noexcept {
         wait_.reset();
         home_.reset();
+        // Relaxed: the publication of the new life orders it.
         error_.store(0, std::memory_order_relaxed);
         misses_ = 0;
         emptied_ = false;

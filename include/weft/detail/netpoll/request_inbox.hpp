@@ -26,12 +26,14 @@ public:
     /// Any thread. `link(next)` stores the link of the entry. True: ring the owner's bell.
     template <class Link>
     bool push(std::uint32_t entry, Link&& link) noexcept {
+        // Relaxed: the swap decides.
         std::uint32_t first = first_.load(std::memory_order_relaxed);
         do {
             link(first);
-            // seq_cst, see above; it is also the release that publishes the link to take().
+            // seq_cst, pairs with prepare_sleep(); it is also the release that publishes the link to take().
         } while (!first_.compare_exchange_weak(first, entry, std::memory_order_seq_cst,
                                                std::memory_order_relaxed));
+        // seq_cst: after the swap, as prepare_sleep() reads first_ after it has stored this.
         return waiting_.load(std::memory_order_seq_cst);
     }
 
@@ -44,7 +46,8 @@ public:
         return first_.exchange(0, std::memory_order_acquire);
     }
 
-    /// Owner, before it sleeps. False: there is a request; do not sleep.
+    /// Owner, before it sleeps. False: there is a request; do not sleep. seq_cst: both pair with
+    /// push(), see above.
     bool prepare_sleep() noexcept {
         waiting_.store(true, std::memory_order_seq_cst);
         if (first_.load(std::memory_order_seq_cst) == 0) return true;

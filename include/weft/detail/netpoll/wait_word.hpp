@@ -35,6 +35,8 @@
 //
 // Rejected: four values as in Go (nil, wait, ready, waiter), since a branch is published in one
 // step and its own word (operation_word.hpp) settles what happens before it is suspended.
+//
+// The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
 #include <atomic>

@@ -98,6 +98,7 @@ public:
                 chosen = chosen->parked.next;
             }
             remove(*chosen);
+            // seq_cst: from here on publishers see a searcher, as after begin_search().
             counts_.fetch_add(one_searching - one_parked, std::memory_order_seq_cst);
         }
         lock_.unlock();
@@ -121,7 +122,7 @@ public:
 
     /// A parked worker leaves by itself: its recheck found work (it goes on as a searcher), or it
     /// brings work from its poller. True: it took itself off the list. False: a waker had done so;
-    /// the worker counts as a searcher already.
+    /// the worker counts as a searcher already. seq_cst: as begin_search().
     bool unpark(Worker& worker, bool becomes_searching) noexcept {
         lock_.lock();
         const bool listed = worker.parked.listed;

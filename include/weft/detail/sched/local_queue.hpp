@@ -153,12 +153,26 @@ public:
         Index count = copy_half(own, own_tail);
         if (count == 0) return take_next ? steal_next(peek_next()) : nullptr;
         --count;
+        // Relaxed: this thread has written it.
         Node* node = own.slot(static_cast<Index>(own_tail + count)).load(std::memory_order_relaxed);
         if (count != 0) {
             // Release, as in append(): what we acquired from the victim is handed on.
             own.tail_.store(static_cast<Index>(own_tail + count), std::memory_order_release);
         }
         return node;
+    }
+
+    /// Any thread: meets the owner's push_next() in the modification order of next_. What the owner
+    /// did before a push_next() that comes first is visible afterwards; an owner whose push_next()
+    /// comes second sees what this thread did before. For whoever changes something that the owner
+    /// looks at after each push, and then looks at what was pushed; it is rare, so the owner pays
+    /// nothing.
+    void meet_owner() {
+        Node* seen = next_.load(std::memory_order_relaxed);
+        // Acquire and release pair with the exchange in push_next(), in both directions.
+        while (!next_.compare_exchange_weak(seen, seen, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed)) {
+        }
     }
 
     /// Thief: the node before all others, for steal_next() a little later. It must not be touched.
@@ -198,7 +212,7 @@ public:
         return length <= Capacity ? length : 0;
     }
 
-    /// The same with next.
+    /// The same with next. Relaxed: as above.
     std::size_t size() const {
         const bool has_next = next_.load(std::memory_order_relaxed) != nullptr;
         return ring_size() + (has_next ? 1 : 0);
@@ -244,6 +258,7 @@ private:
     // Links the half ring from `head` on, which is ours already, and `node` behind it.
     template <class Overflow>
     void send_away(Index head, Node* node, Overflow& overflow) {
+        // Relaxed, here and below: only the owner writes slots.
         Node* const first = slot(head).load(std::memory_order_relaxed);
         Node* last = first;
         for (unsigned i = 1; i < half; ++i) {
