@@ -45,6 +45,13 @@ struct runtime_options {
     /// code. Then it reports and terminates the process. Positive.
     std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
 
+    /// How many threads make the calls that are given to blocking(), from 1 to 65536. They are made
+    /// when they are needed; calls beyond that queue, in order.
+    unsigned blocking_threads = 512;
+
+    /// A thread that has made no call for so long ends. Positive.
+    std::chrono::nanoseconds blocking_idle_time = std::chrono::seconds(10);
+
     /// Called with an exception that left a task which nobody awaits, on whichever thread learns of
     /// it: the worker that ran the task, where it was detached before; else the thread that drops
     /// the handle, which may be one outside the runtime. It must not throw: an exception ends the

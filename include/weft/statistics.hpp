@@ -26,6 +26,9 @@ struct processor_statistics {
 struct runtime_statistics {
     std::vector<processor_statistics> processors;
     std::uint64_t spawned_outside = 0;  ///< Tasks spawned by threads outside the runtime.
+    std::uint64_t blocking_calls = 0;   ///< Calls given to blocking() and blocking_detached().
+    std::uint64_t blocking_threads = 0; ///< Threads for them that exist now.
+    std::uint64_t blocking_queued = 0;  ///< Calls that wait for a thread now.
     std::string netpoller;              ///< "io_uring" or "epoll"
 
     std::uint64_t tasks_spawned() const noexcept {

@@ -6,6 +6,7 @@
 #include <weft/detail/base/compiler.hpp>
 
 #include <weft/as_result.hpp>
+#include <weft/blocking.hpp>
 #include <weft/error.hpp>
 #include <weft/io_error.hpp>
 #include <weft/net/address.hpp>

@@ -2,6 +2,7 @@
 #include "lib/sched/runtime_core.hpp"
 
 #include "lib/base/environment.hpp"
+#include "lib/base/signal_mask.hpp"
 #include "lib/sched/fork_guard.hpp"
 #include "lib/sched/worker_thread.hpp"
 
@@ -54,6 +55,20 @@ void check_durations(const runtime_options& options) {
     }
 }
 
+void check_blocking(const runtime_options& options) {
+    constexpr unsigned most = 65'536;
+    if (options.blocking_threads == 0 || options.blocking_threads > most) {
+        throw std::invalid_argument(
+            fmt::format("weft: runtime_options::blocking_threads is {}; give 1 to {}",
+                        options.blocking_threads, most));
+    }
+    if (options.blocking_idle_time <= std::chrono::nanoseconds::zero()) {
+        throw std::invalid_argument(
+            fmt::format("weft: runtime_options::blocking_idle_time is {} ns; it must be positive",
+                        options.blocking_idle_time.count()));
+    }
+}
+
 void ignore_sigpipe_if_default() noexcept {
     struct sigaction current{};
     ::sigaction(SIGPIPE, nullptr, &current);
@@ -62,40 +77,20 @@ void ignore_sigpipe_if_default() noexcept {
     }
 }
 
-/// Worker threads are not for the signals of the process: all are blocked but the synchronous ones
-/// and the one that a busy worker is interrupted by. Threads inherit the mask of their starter.
-class block_signals {
-public:
-    block_signals() noexcept {
-        sigset_t blocked;
-        ::sigfillset(&blocked);
-        for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGURG}) {
-            ::sigdelset(&blocked, open);
-        }
-        ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
-    }
-    ~block_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-    /// The mask of this thread as it was, and will be.
-    const sigset_t& before() const noexcept { return before_; }
-
-    block_signals(const block_signals&) = delete;
-    block_signals& operator=(const block_signals&) = delete;
-
-private:
-    sigset_t before_;
-};
-
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------
 // Start.
 
 runtime_core::runtime_core(runtime_options options, bool caller_works)
-    : idle(resolve_processors(options)), options_(std::move(options)) {
+    : idle(resolve_processors(options)),
+      blocking(options.blocking_threads, options.blocking_idle_time,
+               [mask = signal_mask()] { restore_signals_in_fork(mask); }),
+      options_(std::move(options)) {
     options_.processors = resolve_processors(options_);
     options_.netpoll = resolve_backend(options_.netpoll);
     check_durations(options_);
+    check_blocking(options_);
     if (options_.ignore_sigpipe) {
         ignore_sigpipe_if_default();
     }
@@ -286,6 +281,7 @@ void runtime_core::serve_worker_zero() {
     self.enter_thread();
     self.run();
     wait_until_all_stopped();
+    await_blocking_calls();
     enter_phase(runtime_phase::destroying);
     destroy_suspended();
     enter_phase(runtime_phase::ended);
@@ -434,6 +430,18 @@ void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
     std::terminate();
 }
 
+// A call that a frame waits for may use what lies in the frame, so the frame stays until it returns.
+void runtime_core::await_blocking_calls() {
+    blocking.close();
+    if (blocking.wait_for_awaited(after(monotonic_now(), options_.shutdown_timeout))) { return; }
+    log(fmt::format("weft: a call that was given to blocking() still runs {} ms after the runtime "
+                    "was asked to end; give it a stop token to listen to, or use "
+                    "blocking_detached() for a call that may be left behind",
+                    std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
+                        .count()));
+    std::terminate();
+}
+
 // Alone: every other worker has left its loop. Ready is a no-op and spawning is refused, so what
 // destructors do here ends in nothing.
 void runtime_core::destroy_suspended() noexcept {
@@ -456,6 +464,7 @@ void runtime_core::destroy_suspended() noexcept {
 
 void runtime_core::dispose(runtime_core* ended) noexcept {
     ended->netpoller_.reset();
+    ended->blocking.release();
     {
         const std::lock_guard held(ended->mutex_);
         ended->disposed_ = true;
@@ -600,6 +609,9 @@ runtime_statistics runtime_core::statistics() const {
     }
     // Relaxed: a statistic.
     result.spawned_outside = spawned_outside.load(std::memory_order_relaxed);
+    result.blocking_calls = blocking.calls();
+    result.blocking_threads = blocking.machines();
+    result.blocking_queued = blocking.queued();
     result.netpoller = netpoller_->name();
     return result;
 }

@@ -8,7 +8,8 @@
 //     draining   the main task has returned (or shutdown() was called): every task was asked to
 //                stop, spawning is refused, workers go on until no task is left or the grace
 //                period is over
-//     stopping   workers leave their loops; who left stays away from everything shared
+//     stopping   workers leave their loops; who left stays away from everything shared; then
+//                worker 0 waits for blocking calls that a frame waits for
 //     destroying worker 0, alone, destroys what is still suspended; ready is a no-op
 //     ended      pollers are emptied by their owners; threads end
 //     forked     this process is the child of a fork: nothing works, and every use says so
@@ -20,6 +21,7 @@
 // the stop.
 #pragma once
 
+#include "lib/blocking/blocking_pool.hpp"
 #include "lib/sched/global_queue.hpp"
 #include "lib/sched/task_slabs.hpp"
 
@@ -93,6 +95,8 @@ public:
     /// Threads that are no workers of this runtime pass through it before they touch a task.
     foreign_gate gate;
     netpoller& net() noexcept { return *netpoller_; }
+    /// Spare machines for calls that block.
+    blocking_pool blocking;
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
     bool wake_if_needed() noexcept;
@@ -151,6 +155,7 @@ private:
     void start_grace_timer(worker_thread& on) noexcept;
     void begin_stop() noexcept;
     void wait_until_all_stopped();
+    void await_blocking_calls();
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
     void destroy_suspended() noexcept;
     void thread_main(std::uint32_t index);

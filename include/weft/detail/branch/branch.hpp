@@ -34,6 +34,7 @@ enum class wait_reason : std::uint8_t {
     io_read,
     io_write,
     io_close,
+    blocking,
 };
 
 /// Where a branch is. Written by whoever owns it at that moment: the worker that runs it, or the

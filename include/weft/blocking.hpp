@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/task/blocking_operation.hpp>
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace weft {
+
+/// `co_await blocking(function, arguments...)` makes a call that may block its thread: a read of a
+/// file, a name lookup, a library that waits. The call moves to a spare thread, the task is parked,
+/// and the worker goes on at once with other tasks. Gives what the function returns, or throws what
+/// it throws. The function and the arguments are moved into the awaiting frame, and used up.
+///
+/// The calls are made in the order in which they are awaited, each at once as long as fewer than
+/// runtime_options::blocking_threads run; beyond that they queue. The task resumes on an idle worker
+/// if there is one, else on whichever comes to it first.
+///
+/// Cancellation: a call that is still queued when the scope is stopped is not made, and the await
+/// throws operation_canceled (or timed_out). A call that runs cannot be abandoned, since it may use
+/// what lies in the frame: the await waits for it, and gives its result. A function that takes a
+/// std::stop_token before its arguments learns of the stop through it; callbacks on that token run
+/// on the thread that stops. So with_timeout around a call that does not listen takes as long as the
+/// call. When the runtime ends it waits for running calls, for shutdown_grace and shutdown_timeout;
+/// then it reports and terminates the process. See blocking_detached() for calls to leave behind.
+///
+/// Throws std::system_error with resource_unavailable_try_again when the system refuses the first
+/// thread. Inside the function, no worker is there: spawn through runtime::co_spawn.
+///
+/// Write the closure on a line of its own for GCC before 13: `auto call = [s] {...}; co_await
+/// blocking(std::move(call));`.
+template <class Function, class... Arguments>
+    requires detail::blocking_function<std::decay_t<Function>, std::decay_t<Arguments>...>
+auto blocking(Function&& function, Arguments&&... arguments)
+    -> detail::blocking_awaiter<std::decay_t<Function>, std::decay_t<Arguments>...> {
+    return detail::blocking_awaiter<std::decay_t<Function>, std::decay_t<Arguments>...>(
+        std::in_place, std::forward<Function>(function), std::forward<Arguments>(arguments)...);
+}
+
+/// The same for a call that nobody waits for. It owns all it touches: the function and the arguments
+/// are moved to the heap, and may be left behind: a runtime that ends neither waits for the call if
+/// it runs nor makes it if it is queued. Returns at once. An exception that leaves the function, or
+/// a refused first thread, ends the process with a message, as for a std::thread.
+///
+/// To be called by a task; throws std::logic_error elsewhere, std::bad_alloc without memory.
+template <class Function, class... Arguments>
+    requires std::invocable<std::decay_t<Function>, std::decay_t<Arguments>...>
+void blocking_detached(Function&& function, Arguments&&... arguments) {
+    using call = detail::detached_call_of<std::decay_t<Function>, std::decay_t<Arguments>...>;
+    detail::submit_detached(std::make_unique<call>(std::forward<Function>(function),
+                                                   std::forward<Arguments>(arguments)...));
+}
+
+}  // namespace weft

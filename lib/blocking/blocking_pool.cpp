@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#include "lib/blocking/blocking_pool.hpp"
+
+#include "lib/base/futex.hpp"
+#include "lib/base/signal_mask.hpp"
+
+#include <weft/detail/base/assert.hpp>
+
+#include <sys/prctl.h>
+
+#include <cerrno>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace weft::detail {
+
+namespace {
+
+/// What a machine does, for the end of the pool.
+enum class activity : std::uint32_t { waiting, runs_awaited, runs_detached, ended };
+
+struct machine : machine_link<layer, blocking_job, machine> {
+    std::thread thread;
+    std::atomic<std::uint32_t> doing{static_cast<std::uint32_t>(activity::waiting)};
+
+    void set(activity now) noexcept {
+        // Release pairs with the acquire in settled(): what the machine did before is over.
+        doing.store(static_cast<std::uint32_t>(now), std::memory_order_release);
+    }
+    activity get() const noexcept {
+        return static_cast<activity>(doing.load(std::memory_order_acquire));
+    }
+};
+
+}  // namespace
+
+class blocking_pool::state : public std::enable_shared_from_this<state> {
+public:
+    state(std::size_t most_machines, std::chrono::nanoseconds idle_time,
+          std::function<void()> begin_thread) noexcept
+        : board(most_machines), idle_time_(idle_time), begin_thread_(std::move(begin_thread)) {}
+
+    void start_machine() noexcept;
+    void release() noexcept;
+
+    void awaited_ended() noexcept {
+        // The last touch on behalf of the call; this object is kept by the machine. seq_cst, with
+        // the store and the load in close() and wait_for_awaited(): whoever ends last sees that
+        // somebody waits, or is seen to have ended. Release in it: the branch was readied before.
+        if (awaited.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+            closing.load(std::memory_order_seq_cst)) {
+            futex_wake(awaited);
+        }
+    }
+
+    void wake(machine& woken) noexcept {
+        // Release: the job is under the lock of the board, so only the value matters; it pairs with
+        // the exchange of the machine.
+        woken.word.store(1, std::memory_order_release);
+        futex_wake(woken.word);
+    }
+
+    job_board<layer, blocking_job, machine> board;
+    std::atomic<std::uint32_t> awaited{0};  ///< Awaited jobs that were placed and have not ended.
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<bool> closing{false};
+
+private:
+    machine& free_place();
+    void run(machine& self) noexcept;
+    blocking_job* sleep(machine& self, bool& ended) noexcept;
+    void do_job(machine& self, blocking_job& job) noexcept;
+
+    const std::chrono::nanoseconds idle_time_;
+    const std::function<void()> begin_thread_;
+    std::mutex places_;
+    std::vector<std::unique_ptr<machine>> machines_;
+};
+
+// ---------------------------------------------------------------------------------------------
+// A machine.
+
+void blocking_pool::state::run(machine& self) noexcept {
+    bool ended = false;
+    blocking_job* job = board.take(self, ended);
+    while (!ended) {
+        if (job == nullptr) {
+            job = sleep(self, ended);
+            continue;
+        }
+        do_job(self, *job);
+        job = board.take(self, ended);
+    }
+    self.set(activity::ended);
+    futex_wake(self.doing);
+}
+
+blocking_job* blocking_pool::state::sleep(machine& self, bool& ended) noexcept {
+    const monotonic_time deadline = after(monotonic_now(), idle_time_);
+    for (;;) {
+        futex_wait(self.word, 0, deadline);
+        // Before the look at the board: a wake that comes later is seen by the next wait. Acquire
+        // pairs with the release in wake().
+        if (self.word.exchange(0, std::memory_order_acquire) != 0) {
+            blocking_job* job = board.woken(self, ended);
+            if (job != nullptr || ended) { return job; }
+        } else if (monotonic_now() >= deadline) {
+            blocking_job* job = board.give_up(self);
+            ended = job == nullptr;
+            return job;
+        }
+    }
+}
+
+void blocking_pool::state::do_job(machine& self, blocking_job& job) noexcept {
+    const bool is_awaited = job.kind() == job_kind::awaited;
+    self.set(is_awaited ? activity::runs_awaited : activity::runs_detached);
+    // For release(), which leaves this thread behind then. Nobody sleeps on the word otherwise.
+    if (!is_awaited) { futex_wake(self.doing); }
+    job.run();
+    self.set(activity::waiting);
+    if (is_awaited) { awaited_ended(); }
+}
+
+// The place of a machine that has ended, or a new one. Under the lock of the places.
+machine& blocking_pool::state::free_place() {
+    for (auto& each : machines_) {
+        if (each->get() == activity::ended) {
+            if (each->thread.joinable()) { each->thread.join(); }
+            each->set(activity::waiting);
+            return *each;
+        }
+    }
+    machines_.push_back(std::make_unique<machine>());
+    return *machines_.back();
+}
+
+void blocking_pool::state::start_machine() noexcept {
+    try {
+        const std::lock_guard held(places_);
+        machine& place = free_place();
+        try {
+            const block_signals blocked;
+            place.thread = std::thread([self = shared_from_this(), &place] {
+                ::prctl(PR_SET_NAME, "weft-blocking");
+                self->begin_thread_();
+                self->run(place);
+            });
+            return;
+        } catch (...) {
+            place.set(activity::ended);
+            throw;
+        }
+    } catch (const std::exception&) {
+        // Out of threads or of memory. If machines exist, the job waits for one of them.
+    }
+    bool counted = true;
+    while (blocking_job* job = board.start_failed(std::exchange(counted, false))) {
+        const bool is_awaited = job->kind() == job_kind::awaited;
+        job->refuse(EAGAIN);
+        if (is_awaited) { awaited_ended(); }
+    }
+}
+
+void blocking_pool::state::release() noexcept {
+    const std::lock_guard held(places_);
+    for (auto& each : machines_) {
+        if (!each->thread.joinable()) { continue; }
+        for (;;) {
+            const std::uint32_t doing = each->doing.load(std::memory_order_acquire);
+            if (static_cast<activity>(doing) == activity::ended) {
+                each->thread.join();
+                break;
+            }
+            if (static_cast<activity>(doing) == activity::runs_detached) {
+                each->thread.detach();
+                break;
+            }
+            // It is about to end, or to begin a detached call; both wake us.
+            futex_wait(each->doing, doing, no_deadline);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The pool.
+
+blocking_pool::blocking_pool(std::size_t most_machines, std::chrono::nanoseconds idle_time,
+                             std::function<void()> begin_thread)
+    : state_(std::make_shared<state>(most_machines, idle_time, std::move(begin_thread))) {}
+
+blocking_pool::~blocking_pool() {
+    close();
+    release();
+}
+
+void blocking_pool::submit(blocking_job& job) noexcept {
+    const bool is_awaited = job.kind() == job_kind::awaited;
+    state& pool = *state_;
+    // Relaxed: whoever waits for the count to fall has closed the board before.
+    if (is_awaited) { pool.awaited.fetch_add(1, std::memory_order_relaxed); }
+    pool.calls.fetch_add(1, std::memory_order_relaxed);
+    const auto placed = pool.board.place(job);
+    // From here on the job may be gone.
+    if (placed.refused) {
+        job.refuse(ECANCELED);
+        if (is_awaited) { pool.awaited_ended(); }
+    } else if (placed.wake != nullptr) {
+        pool.wake(*placed.wake);
+    } else if (placed.start) {
+        pool.start_machine();
+    }
+}
+
+bool blocking_pool::withdraw(blocking_job& job) noexcept {
+    if (!state_->board.withdraw(job)) { return false; }
+    state_->awaited_ended();
+    return true;
+}
+
+void blocking_pool::close() noexcept {
+    // seq_cst pairs with awaited_ended(): the call that ends last sees it, or we see its count.
+    state_->closing.store(true, std::memory_order_seq_cst);
+    state_->board.close();
+    while (machine* idle = state_->board.next_to_wake()) { state_->wake(*idle); }
+    while (blocking_job* left = state_->board.next_left()) {
+        const bool is_awaited = left->kind() == job_kind::awaited;
+        left->refuse(ECANCELED);
+        if (is_awaited) { state_->awaited_ended(); }
+    }
+}
+
+bool blocking_pool::wait_for_awaited(monotonic_time deadline) noexcept {
+    for (;;) {
+        const std::uint32_t left = state_->awaited.load(std::memory_order_seq_cst);
+        if (left == 0) { return true; }
+        if (monotonic_now() >= deadline) { return false; }
+        futex_wait(state_->awaited, left, deadline);
+    }
+}
+
+void blocking_pool::release() noexcept {
+    state_->release();
+}
+
+std::uint64_t blocking_pool::calls() const noexcept {
+    return state_->calls.load(std::memory_order_relaxed);
+}
+std::size_t blocking_pool::machines() const noexcept {
+    return state_->board.machines();
+}
+std::size_t blocking_pool::queued() const noexcept {
+    return state_->board.queued();
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+//
+// The blocking pool: spare machines (threads without a processor) that run calls which block.
+//
+// A worker never makes such a call itself. Its ring belongs to its thread, so it cannot hand the
+// processor over when it blocks, as Go does; it hands the call over instead, parks the branch, and
+// goes on at once. So more threads than processors exist only while calls block.
+//
+// Who runs what, and that no job is lost, is decided by the board (job_board.hpp). The pool adds the
+// threads: it makes one when a job is placed, none is idle and the limit is not reached, and a
+// thread that was idle for some time ends.
+//
+// The end of a runtime has three steps. close(): nothing is placed any more, what is queued is
+// refused, idle machines end. wait_for_awaited(): calls that a frame waits for cannot be abandoned,
+// since they may hold references into the frame. release(): machines that have ended, or are about
+// to, are joined; one that runs a detached call is left behind. It keeps what it needs of the pool,
+// and ends when its call returns.
+//
+// Rejected: threads that are made ahead of time (idle programs would have them); a fixed number of
+// threads (as many calls as there are threads would stop all others, a database with a slow disk for
+// instance); handing the calling thread's processor over (see above).
+#pragma once
+
+#include <weft/detail/base/clock.hpp>
+#include <weft/detail/blocking/blocking_job.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace weft::detail {
+
+class blocking_pool {
+public:
+    /// `begin_thread` is called first on the thread of each machine.
+    blocking_pool(std::size_t most_machines, std::chrono::nanoseconds idle_time,
+                  std::function<void()> begin_thread);
+    ~blocking_pool();
+    blocking_pool(const blocking_pool&) = delete;
+    blocking_pool& operator=(const blocking_pool&) = delete;
+
+    /// Any thread that keeps the pool alive. The job may be gone when it returns.
+    void submit(blocking_job& job) noexcept;
+
+    /// A canceller: takes an awaited job back that no machine has. False: it runs, or has run.
+    bool withdraw(blocking_job& job) noexcept;
+
+    /// See the head of this file. False: an awaited call still runs at the deadline.
+    void close() noexcept;
+    bool wait_for_awaited(monotonic_time deadline) noexcept;
+    void release() noexcept;
+
+    /// Calls that were placed, machines that exist, and calls that wait for a machine.
+    std::uint64_t calls() const noexcept;
+    std::size_t machines() const noexcept;
+    std::size_t queued() const noexcept;
+
+private:
+    class state;
+    // Shared with the machines, since one that runs a detached call may outlive the pool.
+    std::shared_ptr<state> state_;
+};
+
+}  // namespace weft::detail

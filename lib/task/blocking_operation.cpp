@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include <weft/detail/task/blocking_operation.hpp>
+
+#include "lib/sched/runtime_core.hpp"
+
+#include <weft/detail/base/assert.hpp>
+#include <weft/detail/sched/worker.hpp>
+
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace weft::detail {
+
+bool blocking_operation::start(branch& waiter) noexcept {
+    if (!prepare_park(waiter, *this)) { return true; }
+    blocking_pool& pool = waiter.current->runtime().blocking;
+    // Whatever becomes of the call, nobody resumes the branch before park() has suspended it.
+    pool.submit(*this);
+    return park(waiter, *this);
+}
+
+bool blocking_operation::unlink() noexcept {
+    if (waiter()->owner->runtime().blocking.withdraw(*this)) { return true; }
+    // A machine has it. The canceller has not let go yet, so the frame is still there.
+    stop_call();
+    return false;
+}
+
+void blocking_operation::run() noexcept {
+    invoke();
+    finish();
+}
+
+void blocking_operation::refuse(int error) noexcept {
+    refusal_ = error;
+    finish();
+}
+
+void blocking_operation::finish() noexcept {
+    branch* waiting = waiter();
+    if (waiting->word.complete()) { make_ready(waiting); }
+}
+
+void blocking_operation::throw_if_refused() const {
+    if (refusal_ == 0) [[likely]] { return; }
+    if (refusal_ == EAGAIN) {
+        throw std::system_error(refusal_, std::generic_category(),
+                                "weft: blocking() cannot start its first thread; raise the limit "
+                                "on threads (ulimit -u)");
+    }
+    throw std::system_error(refusal_, std::generic_category(), "weft: blocking() was refused");
+}
+
+void detached_call::run() noexcept {
+    const std::unique_ptr<detached_call> self(this);
+    std::string what = "an exception that is no std::exception";
+    try {
+        invoke();
+        return;
+    } catch (const std::exception& error) { what = error.what(); } catch (...) {}
+    // The runtime, and with it its handler, may have ended.
+    fatal("an exception left a function that was given to blocking_detached: " + what +
+          "; catch it in the function");
+}
+
+void detached_call::refuse(int error) noexcept {
+    delete this;
+    if (error == EAGAIN) {
+        fatal(
+            "blocking_detached cannot start its first thread; raise the limit on threads (ulimit "
+            "-u)");
+    }
+}
+
+void submit_detached(std::unique_ptr<detached_call> call) {
+    worker* here = current_worker();
+    if (here == nullptr) {
+        throw std::logic_error(
+            "weft: blocking_detached was called on a thread that is no worker; call it in a task");
+    }
+    here->runtime().blocking.submit(*call.release());
+}
+
+}  // namespace weft::detail

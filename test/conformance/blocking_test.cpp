@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+#include "support/watchdog.hpp"
+
+#include <weft/weft.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dirent.h>
+#include <unistd.h>
+
+// Calls that block: S5, S6, S43 to S47, S49 and S50 of the scheduler's checklist, as the design reads
+// them: the call moves to a spare machine, the processor stays.
+
+using namespace std::chrono_literals;
+
+namespace {
+
+std::size_t thread_count() {
+    std::size_t count = 0;
+    DIR* const directory = ::opendir("/proc/self/task");
+    while (const dirent* entry = ::readdir(directory)) {
+        if (entry->d_name[0] != '.') ++count;
+    }
+    ::closedir(directory);
+    return count;
+}
+
+/// Calls wait in it until it is opened.
+class gate {
+public:
+    void open() {
+        const std::lock_guard held(mutex_);
+        open_ = true;
+        changed_.notify_all();
+    }
+    void pass() {
+        std::unique_lock held(mutex_);
+        ++inside_;
+        changed_.wait(held, [this] { return open_; });
+    }
+    int inside() {
+        const std::lock_guard held(mutex_);
+        return inside_;
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool open_ = false;
+    int inside_ = 0;
+};
+
+weft::task<> until(std::function<bool()> condition) {
+    while (!condition()) co_await weft::sleep_for(100us);
+}
+
+weft::task<> pass(gate& through) {
+    co_await weft::blocking([&through] { through.pass(); });
+}
+
+weft::runtime_options on(unsigned processors, unsigned threads = 512,
+                         std::chrono::nanoseconds idle = 10s) {
+    return {.processors = processors,
+            .blocking_threads = threads,
+            .blocking_idle_time = idle,
+            .log = [](std::string_view) {}};
+}
+
+std::string hangs() {
+    return "a blocking call stops the others";
+}
+
+}  // namespace
+
+TEST_CASE("S5: the number of machines has a limit, and calls above it queue in order",
+          "[conformance]") {
+    gate hold;
+    std::vector<int> order;
+    std::size_t most = 0;
+    auto main = [&]() -> weft::task<> {
+        std::vector<weft::join_handle<void>> handles;
+        for (int i = 0; i < 3; ++i) handles.push_back(weft::co_spawn(pass(hold)));
+        co_await until([&] { return hold.inside() == 3; });
+        // One processor: the awaits begin in the order of the spawns, but for the last one.
+        for (int i = 0; i < 8; ++i) {
+            handles.push_back(weft::co_spawn(
+                [](std::vector<int>& noted, int id) -> weft::task<> {
+                    co_await weft::blocking([&noted, id] {
+                        static std::mutex mutex;
+                        const std::lock_guard held(mutex);
+                        noted.push_back(id);
+                    });
+                },
+                std::ref(order), i));
+            co_await weft::yield();
+        }
+        co_await until([] { return weft::this_runtime::statistics().blocking_queued == 8; });
+        most = weft::this_runtime::statistics().blocking_threads;
+        hold.open();
+        for (auto& each : handles) co_await std::move(each);
+    };
+    weft::test::watchdog watchdog(30s, hangs);
+    weft::run(main(), on(1, 3));
+    CHECK(most == 3);
+    CHECK(order.size() == 8);
+}
+
+TEST_CASE("S6: machines are reused last in, first out, and end after they were idle",
+          "[conformance]") {
+    const std::size_t before = thread_count();
+    gate hold;
+    std::vector<std::thread::id> threads;
+    auto main = [&]() -> weft::task<> {
+        std::vector<weft::join_handle<void>> handles;
+        for (int i = 0; i < 20; ++i) handles.push_back(weft::co_spawn(pass(hold)));
+        co_await until([&] { return hold.inside() == 20; });
+        hold.open();
+        for (auto& each : handles) co_await std::move(each);
+        // One call after the other: the machine that went idle last has all of them, and the
+        // other nineteen grow old.
+        const auto until_old = std::chrono::steady_clock::now() + 20s;
+        while (weft::this_runtime::statistics().blocking_threads > 1 &&
+               std::chrono::steady_clock::now() < until_old) {
+            threads.push_back(co_await weft::blocking([] { return std::this_thread::get_id(); }));
+            co_await weft::sleep_for(10ms);
+        }
+        CHECK(weft::this_runtime::statistics().blocking_threads == 1);
+    };
+    weft::run(main(), on(1, 512, 300ms));
+    std::size_t changes = 0;
+    for (std::size_t i = 1; i < threads.size(); ++i) changes += threads[i] != threads[i - 1];
+    CHECK(threads.size() > 5);
+    // Right after the burst several may still be on their way to idle.
+    CHECK(changes <= 3);
+    CHECK(thread_count() == before);
+}
+
+TEST_CASE("S43, S49, S50: with N calls blocked, all tasks run, on every processor",
+          "[conformance]") {
+    constexpr int blocked = 100;
+    for (const unsigned processors : {1U, 2U, 4U}) {
+        gate hold;
+        std::atomic<int> ran{0};
+        auto main = [&]() -> weft::task<> {
+            std::vector<weft::join_handle<void>> calls;
+            for (int i = 0; i < blocked; ++i) calls.push_back(weft::co_spawn(pass(hold)));
+            co_await until([&] { return hold.inside() == blocked; });
+            std::vector<weft::join_handle<void>> tasks;
+            for (int i = 0; i < 1'000; ++i) {
+                tasks.push_back(weft::co_spawn(
+                    [](std::atomic<int>& count) -> weft::task<> {
+                        for (int round = 0; round < 3; ++round) co_await weft::yield();
+                        ++count;
+                    },
+                    std::ref(ran)));
+            }
+            for (auto& each : tasks) co_await std::move(each);
+            CHECK(hold.inside() == blocked);
+            // Tasks that need all processors at once: each spins until all of them have come.
+            std::atomic<unsigned> together{0};
+            std::vector<weft::join_handle<void>> needed;
+            for (unsigned i = 0; i < processors; ++i) {
+                needed.push_back(weft::co_spawn(
+                    [](std::atomic<unsigned>& count, unsigned wanted) -> weft::task<> {
+                        ++count;
+                        while (count < wanted) std::this_thread::yield();
+                        co_return;
+                    },
+                    std::ref(together), processors));
+            }
+            for (auto& each : needed) co_await std::move(each);
+            hold.open();
+            for (auto& each : calls) co_await std::move(each);
+        };
+        weft::test::watchdog watchdog(60s, hangs);
+        weft::run(main(), on(processors));
+        CHECK(ran == 1'000);
+    }
+}
+
+TEST_CASE("S49: more threads than processors exist only while calls block", "[conformance]") {
+    const std::size_t before = thread_count();
+    auto main = [&]() -> weft::task<> {
+        for (int i = 0; i < 1'000; ++i) {
+            co_await weft::co_spawn([]() -> weft::task<> { co_await weft::yield(); }());
+        }
+        CHECK(weft::this_runtime::statistics().blocking_threads == 0);
+        CHECK(thread_count() == before + 1);
+    };
+    weft::run(main(), on(2));
+}
+
+TEST_CASE("S44: after the call the task goes to an idle processor", "[conformance]") {
+    // The processor that made the call is busy until the task has run elsewhere.
+    std::atomic<bool> resumed{false};
+    gate hold;
+    auto main = [&]() -> weft::task<> {
+        auto call = weft::co_spawn(
+            [](gate& through, std::atomic<bool>& flag) -> weft::task<> {
+                co_await pass(through);
+                flag = true;
+            },
+            std::ref(hold), std::ref(resumed));
+        co_await until([&] { return hold.inside() == 1; });
+        hold.open();
+        while (!resumed) std::this_thread::yield();
+        co_await std::move(call);
+    };
+    weft::test::watchdog watchdog(30s, hangs);
+    weft::run(main(), on(2));
+    CHECK(resumed);
+}
+
+TEST_CASE("S45: without an idle processor it goes to the global queue", "[conformance]") {
+    // One processor, kept busy by a task that yields: a branch behind the local ring would run
+    // after one yield, and from the global queue it runs after at most 61 ticks.
+    gate hold;
+    std::atomic<bool> resumed{false};
+    std::size_t yields = 0;
+    auto main = [&]() -> weft::task<> {
+        auto call = weft::co_spawn(
+            [](gate& through, std::atomic<bool>& flag) -> weft::task<> {
+                co_await pass(through);
+                flag = true;
+            },
+            std::ref(hold), std::ref(resumed));
+        co_await until([&] { return hold.inside() == 1; });
+        hold.open();
+        while (!resumed) {
+            co_await weft::yield();
+            ++yields;
+        }
+        co_await std::move(call);
+    };
+    weft::test::watchdog watchdog(30s, hangs);
+    weft::run(main(), on(1));
+    CHECK(yields > 0);
+}
+
+TEST_CASE("S46, S47: a call holds no processor, and its task goes on soon after it",
+          "[conformance]") {
+    // Never a processor without its worker: with as many calls blocked as there are processors, a
+    // ready task starts without waiting for any watchdog.
+    gate hold;
+    auto main = [&]() -> weft::task<> {
+        std::vector<weft::join_handle<void>> calls;
+        for (int i = 0; i < 4; ++i) calls.push_back(weft::co_spawn(pass(hold)));
+        co_await until([&] { return hold.inside() == 4; });
+        const std::uint64_t run_before = weft::this_runtime::statistics().processors[0].tasks_run;
+        bool ran = false;
+        co_await weft::co_spawn([](bool& flag) -> weft::task<> {
+            flag = true;
+            co_return;
+        }(ran));
+        CHECK(ran);
+        CHECK(weft::this_runtime::statistics().processors[0].tasks_run > run_before);
+        CHECK(hold.inside() == 4);
+        hold.open();
+        for (auto& each : calls) co_await std::move(each);
+    };
+    weft::test::watchdog watchdog(30s, hangs);
+    weft::run(main(), on(1));
+}
+
+TEST_CASE("200 blocked calls, then idle: the threads are gone again", "[conformance]") {
+    weft::test::watchdog watchdog(60s, [] { return std::string("idle machines do not end"); });
+    const std::size_t before = thread_count();
+    gate hold;
+    auto main = [&]() -> weft::task<> {
+        std::vector<weft::join_handle<void>> calls;
+        for (int i = 0; i < 200; ++i) calls.push_back(weft::co_spawn(pass(hold)));
+        co_await until([&] { return hold.inside() == 200; });
+        hold.open();
+        for (auto& each : calls) co_await std::move(each);
+        CHECK(thread_count() >= before + 200);
+        co_await until([&] { return weft::this_runtime::statistics().blocking_threads == 0; });
+    };
+    weft::run(main(), on(2, 512, 500ms));
+    CHECK(thread_count() == before);
+}
