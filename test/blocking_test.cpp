@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <weft/blocking.hpp>
 
+#include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/watchdog.hpp"
 
@@ -11,48 +12,18 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 using namespace std::chrono_literals;
+using weft::test::call_gate;
+using weft::test::until;
 
 namespace {
-
-/// Holds blocking calls until it is opened.
-class gate {
-public:
-    void open() {
-        const std::lock_guard held(mutex_);
-        open_ = true;
-        changed_.notify_all();
-    }
-    void pass() {
-        std::unique_lock held(mutex_);
-        ++inside_;
-        changed_.notify_all();
-        changed_.wait(held, [this] { return open_; });
-    }
-    int inside() {
-        const std::lock_guard held(mutex_);
-        return inside_;
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool open_ = false;
-    int inside_ = 0;
-};
-
-weft::task<> until(std::function<bool()> condition) {
-    while (!condition()) co_await weft::sleep_for(100us);
-}
 
 weft::runtime_options quiet(unsigned processors = 2) {
     return {.processors = processors, .log = [](std::string_view) {}};
@@ -90,11 +61,11 @@ TEST_CASE("blocking runs on a thread that is no worker, and throws what the func
 }
 
 TEST_CASE("a queued call is not made when its scope is stopped", "[blocking]") {
-    gate hold;
+    call_gate hold;
     std::atomic<bool> made{false};
     auto main = [&]() -> weft::task<std::error_code> {
         auto first = weft::co_spawn(
-            [](gate& by) -> weft::task<> { co_await weft::blocking([&by] { by.pass(); }); },
+            [](call_gate& by) -> weft::task<> { co_await weft::blocking([&by] { by.pass(); }); },
             std::ref(hold));
         co_await until([&] { return hold.inside() == 1; });
         auto call = [&made] { made = true; };
@@ -112,10 +83,10 @@ TEST_CASE("a queued call is not made when its scope is stopped", "[blocking]") {
 
 TEST_CASE("a call that runs is awaited although its scope is stopped, and gives its value",
           "[blocking]") {
-    gate hold;
+    call_gate hold;
     auto main = [&]() -> weft::task<int> {
         auto handle = weft::co_spawn(
-            [](gate& by) -> weft::task<int> {
+            [](call_gate& by) -> weft::task<int> {
                 co_return co_await weft::blocking([&by] {
                     by.pass();
                     return 7;
@@ -178,11 +149,11 @@ TEST_CASE("what is captured by a call is destroyed once, made or not", "[blockin
 }
 
 TEST_CASE("a detached call is left behind by a runtime that ends", "[blocking]") {
-    const auto hold = std::make_shared<gate>();
+    const auto hold = std::make_shared<call_gate>();
     const auto ended = std::make_shared<std::atomic<bool>>(false);
-    auto main = [](std::shared_ptr<gate> by,
+    auto main = [](std::shared_ptr<call_gate> by,
                    std::shared_ptr<std::atomic<bool>> flag) -> weft::task<> {
-        auto call = [](const std::shared_ptr<gate>& through,
+        auto call = [](const std::shared_ptr<call_gate>& through,
                        const std::shared_ptr<std::atomic<bool>>& told) {
             through->pass();
             *told = true;
@@ -212,10 +183,10 @@ TEST_CASE("nonsense in the options of the pool is rejected with the allowed rang
 }
 
 TEST_CASE("a runtime that ends refuses queued calls and waits for one that runs", "[blocking]") {
-    gate hold;
+    call_gate hold;
     std::atomic<int> made{0};
     std::atomic<bool> returned{false};
-    const auto call = [](gate& by, std::atomic<int>& count) -> weft::task<> {
+    const auto call = [](call_gate& by, std::atomic<int>& count) -> weft::task<> {
         co_await weft::blocking([&] {
             by.pass();
             ++count;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/watchdog.hpp"
 
@@ -6,7 +7,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -20,6 +20,8 @@
 // them: the call moves to a spare machine, the processor stays.
 
 using namespace std::chrono_literals;
+using weft::test::call_gate;
+using weft::test::until;
 
 namespace {
 
@@ -33,36 +35,7 @@ std::size_t thread_count() {
     return count;
 }
 
-/// Calls wait in it until it is opened.
-class gate {
-public:
-    void open() {
-        const std::lock_guard held(mutex_);
-        open_ = true;
-        changed_.notify_all();
-    }
-    void pass() {
-        std::unique_lock held(mutex_);
-        ++inside_;
-        changed_.wait(held, [this] { return open_; });
-    }
-    int inside() {
-        const std::lock_guard held(mutex_);
-        return inside_;
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool open_ = false;
-    int inside_ = 0;
-};
-
-weft::task<> until(std::function<bool()> condition) {
-    while (!condition()) co_await weft::sleep_for(100us);
-}
-
-weft::task<> pass(gate& through) {
+weft::task<> pass(call_gate& through) {
     co_await weft::blocking([&through] { through.pass(); });
 }
 
@@ -82,7 +55,7 @@ std::string hangs() {
 
 TEST_CASE("S5: the number of machines has a limit, and calls above it queue in order",
           "[conformance]") {
-    gate hold;
+    call_gate hold;
     std::vector<int> order;
     std::size_t most = 0;
     auto main = [&]() -> weft::task<> {
@@ -116,7 +89,7 @@ TEST_CASE("S5: the number of machines has a limit, and calls above it queue in o
 TEST_CASE("S6: machines are reused last in, first out, and end after they were idle",
           "[conformance]") {
     const std::size_t before = thread_count();
-    gate hold;
+    call_gate hold;
     std::vector<std::thread::id> threads;
     auto main = [&]() -> weft::task<> {
         std::vector<weft::join_handle<void>> handles;
@@ -147,7 +120,7 @@ TEST_CASE("S43, S49, S50: with N calls blocked, all tasks run, on every processo
           "[conformance]") {
     constexpr int blocked = 100;
     for (const unsigned processors : {1U, 2U, 4U}) {
-        gate hold;
+        call_gate hold;
         std::atomic<int> ran{0};
         auto main = [&]() -> weft::task<> {
             std::vector<weft::join_handle<void>> calls;
@@ -201,10 +174,10 @@ TEST_CASE("S49: more threads than processors exist only while calls block", "[co
 TEST_CASE("S44: after the call the task goes to an idle processor", "[conformance]") {
     // The processor that made the call is busy until the task has run elsewhere.
     std::atomic<bool> resumed{false};
-    gate hold;
+    call_gate hold;
     auto main = [&]() -> weft::task<> {
         auto call = weft::co_spawn(
-            [](gate& through, std::atomic<bool>& flag) -> weft::task<> {
+            [](call_gate& through, std::atomic<bool>& flag) -> weft::task<> {
                 co_await pass(through);
                 flag = true;
             },
@@ -222,12 +195,12 @@ TEST_CASE("S44: after the call the task goes to an idle processor", "[conformanc
 TEST_CASE("S45: without an idle processor it goes to the global queue", "[conformance]") {
     // One processor, kept busy by a task that yields: a branch behind the local ring would run
     // after one yield, and from the global queue it runs after at most 61 ticks.
-    gate hold;
+    call_gate hold;
     std::atomic<bool> resumed{false};
     std::size_t yields = 0;
     auto main = [&]() -> weft::task<> {
         auto call = weft::co_spawn(
-            [](gate& through, std::atomic<bool>& flag) -> weft::task<> {
+            [](call_gate& through, std::atomic<bool>& flag) -> weft::task<> {
                 co_await pass(through);
                 flag = true;
             },
@@ -249,7 +222,7 @@ TEST_CASE("S46, S47: a call holds no processor, and its task goes on soon after 
           "[conformance]") {
     // Never a processor without its worker: with as many calls blocked as there are processors, a
     // ready task starts without waiting for any watchdog.
-    gate hold;
+    call_gate hold;
     auto main = [&]() -> weft::task<> {
         std::vector<weft::join_handle<void>> calls;
         for (int i = 0; i < 4; ++i) calls.push_back(weft::co_spawn(pass(hold)));
@@ -273,7 +246,7 @@ TEST_CASE("S46, S47: a call holds no processor, and its task goes on soon after 
 TEST_CASE("200 blocked calls, then idle: the threads are gone again", "[conformance]") {
     weft::test::watchdog watchdog(60s, [] { return std::string("idle machines do not end"); });
     const std::size_t before = thread_count();
-    gate hold;
+    call_gate hold;
     auto main = [&]() -> weft::task<> {
         std::vector<weft::join_handle<void>> calls;
         for (int i = 0; i < 200; ++i) calls.push_back(weft::co_spawn(pass(hold)));
