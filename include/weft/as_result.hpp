@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <weft/detail/sched/promise.hpp>
 #include <weft/detail/base/awaitable.hpp>
+#include <weft/detail/sched/promise.hpp>
 #include <weft/result.hpp>
 
 #include <coroutine>

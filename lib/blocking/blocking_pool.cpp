@@ -56,6 +56,13 @@ public:
         }
     }
 
+    /// A job that nobody runs.
+    void refuse(blocking_job& job, int error) noexcept {
+        const bool is_awaited = job.kind() == job_kind::awaited;
+        job.refuse(error);
+        if (is_awaited) { awaited_ended(); }
+    }
+
     void wake(machine& woken) noexcept {
         // Release: the job is under the lock of the board, so only the value matters; it pairs with
         // the exchange of the machine.
@@ -159,9 +166,7 @@ void blocking_pool::state::start_machine() noexcept {
     }
     bool counted = true;
     while (blocking_job* job = board.start_failed(std::exchange(counted, false))) {
-        const bool is_awaited = job->kind() == job_kind::awaited;
-        job->refuse(EAGAIN);
-        if (is_awaited) { awaited_ended(); }
+        refuse(*job, EAGAIN);
     }
 }
 
@@ -198,16 +203,14 @@ blocking_pool::~blocking_pool() {
 }
 
 void blocking_pool::submit(blocking_job& job) noexcept {
-    const bool is_awaited = job.kind() == job_kind::awaited;
     state& pool = *state_;
     // Relaxed: whoever waits for the count to fall has closed the board before.
-    if (is_awaited) { pool.awaited.fetch_add(1, std::memory_order_relaxed); }
+    if (job.kind() == job_kind::awaited) { pool.awaited.fetch_add(1, std::memory_order_relaxed); }
     pool.calls.fetch_add(1, std::memory_order_relaxed);
     const auto placed = pool.board.place(job);
-    // From here on the job may be gone.
+    // From here on the job may be gone, unless it was refused.
     if (placed.refused) {
-        job.refuse(ECANCELED);
-        if (is_awaited) { pool.awaited_ended(); }
+        pool.refuse(job, ECANCELED);
     } else if (placed.wake != nullptr) {
         pool.wake(*placed.wake);
     } else if (placed.start) {
@@ -227,9 +230,7 @@ void blocking_pool::close() noexcept {
     state_->board.close();
     while (machine* idle = state_->board.next_to_wake()) { state_->wake(*idle); }
     while (blocking_job* left = state_->board.next_left()) {
-        const bool is_awaited = left->kind() == job_kind::awaited;
-        left->refuse(ECANCELED);
-        if (is_awaited) { state_->awaited_ended(); }
+        state_->refuse(*left, ECANCELED);
     }
 }
 

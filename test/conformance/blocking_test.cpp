@@ -39,6 +39,11 @@ weft::task<> pass(call_gate& through) {
     co_await weft::blocking([&through] { through.pass(); });
 }
 
+weft::task<> pass_and_tell(call_gate& through, std::atomic<bool>& resumed) {
+    co_await pass(through);
+    resumed = true;
+}
+
 weft::runtime_options on(unsigned processors, unsigned threads = 512,
                          std::chrono::nanoseconds idle = 10s) {
     return {.processors = processors,
@@ -176,12 +181,7 @@ TEST_CASE("S44: after the call the task goes to an idle processor", "[conformanc
     std::atomic<bool> resumed{false};
     call_gate hold;
     auto main = [&]() -> weft::task<> {
-        auto call = weft::co_spawn(
-            [](call_gate& through, std::atomic<bool>& flag) -> weft::task<> {
-                co_await pass(through);
-                flag = true;
-            },
-            std::ref(hold), std::ref(resumed));
+        auto call = weft::co_spawn(pass_and_tell, std::ref(hold), std::ref(resumed));
         co_await until([&] { return hold.inside() == 1; });
         hold.open();
         while (!resumed) std::this_thread::yield();
@@ -199,12 +199,7 @@ TEST_CASE("S45: without an idle processor it goes to the global queue", "[confor
     std::atomic<bool> resumed{false};
     std::size_t yields = 0;
     auto main = [&]() -> weft::task<> {
-        auto call = weft::co_spawn(
-            [](call_gate& through, std::atomic<bool>& flag) -> weft::task<> {
-                co_await pass(through);
-                flag = true;
-            },
-            std::ref(hold), std::ref(resumed));
+        auto call = weft::co_spawn(pass_and_tell, std::ref(hold), std::ref(resumed));
         co_await until([&] { return hold.inside() == 1; });
         hold.open();
         while (!resumed) {

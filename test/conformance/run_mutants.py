@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model"))
-from run_mutants import apply, read_mutants  # noqa: E402
+from run_mutants import overlay, read_mutants  # noqa: E402
 
 
 def output_of(command, **options):
@@ -84,20 +84,6 @@ class Checker:
     def __init__(self, build, limit):
         self.build = build
         self.limit = limit
-
-    def overlay(self, mutant, directory):
-        changed = {}
-        for file, search, replacement in mutant.edits:
-            if file not in changed:
-                with open(os.path.join(self.build.source, file), encoding="utf-8") as source:
-                    changed[file] = source.read()
-            changed[file] = apply(changed[file], search, replacement)
-        for file, text in changed.items():
-            target = os.path.join(directory, file)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "w", encoding="utf-8") as copy:
-                copy.write(text)
-        return changed
 
     def compile(self, output, test_object, changed, directory):
         entry = self.build.commands[output]
@@ -174,7 +160,7 @@ class Checker:
         try:
             test_object = self.build.object_of_test(test_file)
             with tempfile.TemporaryDirectory(prefix="weft-mutant-") as directory:
-                changed = self.overlay(mutant, directory)
+                changed = overlay(self.build.source, mutant, directory)
                 objects, test_compiled = [], test_object
                 for output in self.build.dependents(changed, test_object):
                     compiled = self.compile(output, test_object, changed, directory)

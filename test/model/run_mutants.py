@@ -89,22 +89,25 @@ def apply(text, search, replacement):
     return text[: found[0].start()] + replacement + text[found[0].end() :]
 
 
+def overlay(root, mutant, directory):
+    """Writes the files below `root` that the mutant changes, changed, to `directory`. Returns them."""
+    changed = {}
+    for file, search, replacement in mutant.edits:
+        if file not in changed:
+            with open(os.path.join(root, file), encoding="utf-8") as source:
+                changed[file] = source.read()
+        changed[file] = apply(changed[file], search, replacement)
+    for file, text in changed.items():
+        target = os.path.join(directory, file)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w", encoding="utf-8") as copy:
+            copy.write(text)
+    return changed
+
+
 class Checker:
     def __init__(self, arguments):
         self.arguments = arguments
-
-    def overlay(self, mutant, directory):
-        changed = {}
-        for file, search, replacement in mutant.edits:
-            if file not in changed:
-                with open(os.path.join(self.arguments.include, file), encoding="utf-8") as source:
-                    changed[file] = source.read()
-            changed[file] = apply(changed[file], search, replacement)
-        for file, text in changed.items():
-            target = os.path.join(directory, file)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "w", encoding="utf-8") as copy:
-                copy.write(text)
 
     def compile(self, directory, program):
         command = self.arguments.compiler.split() + [
@@ -120,7 +123,7 @@ class Checker:
         """Returns (found, text)."""
         with tempfile.TemporaryDirectory(prefix="weft-mutant-") as directory:
             try:
-                self.overlay(mutant, directory)
+                overlay(self.arguments.include, mutant, directory)
             except (OSError, ValueError) as error:
                 return False, str(error)
             program = os.path.join(directory, "model")
