@@ -60,12 +60,15 @@ public:
     full_listener(const full_listener&) = delete;
     full_listener& operator=(const full_listener&) = delete;
     ~full_listener() {
-        for (const int each : fillers_) ::close(each);
+        close_fillers();
         close();
     }
 
     const endpoint& address() const { return to_; }
+    /// Makes room for whoever asks next. The fillers go first: one that is half open asks again
+    /// too, and could take the only place before the connection that the test looks at.
     void take_all() {
+        close_fillers();
         for (int taken; (taken = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) {
             ::close(taken);
         }
@@ -76,9 +79,16 @@ public:
     }
 
 private:
+    void close_fillers() {
+        for (int& each : fillers_) {
+            if (each >= 0) ::close(each);
+            each = -1;
+        }
+    }
+
     int fd_ = -1;
     endpoint to_ = endpoint::parse("127.0.0.1:0");
-    std::array<int, 2> fillers_{};
+    std::array<int, 2> fillers_{-1, -1};
 };
 
 weft::task<std::error_code> connect(endpoint to) {
