@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Rules for the sources that a compiler does not check."""
 
+import hashlib
 import os
 import re
 import sys
+import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,6 +53,25 @@ def includes_of_higher_layers(path, text):
             if LAYERS.index(layer) > height and included not in OPEN_TO_ALL]
 
 
+def pictures_out_of_date(directory):
+    """The names of diagrams whose picture is missing, or was made from another text."""
+    found = []
+    for name in sorted(os.listdir(directory)):
+        base, extension = os.path.splitext(name)
+        if extension != ".dot":
+            continue
+        with open(os.path.join(directory, name), "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        picture = os.path.join(directory, base + ".svg")
+        if not os.path.exists(picture):
+            found.append(base)
+            continue
+        with open(picture, encoding="utf-8") as file:
+            if f"made from {name}, sha256 {digest}" not in file.read():
+                found.append(base)
+    return found
+
+
 class SourceRulesTest(unittest.TestCase):
     def test_the_search_finds_awaits_in_assertions(self):
         found = awaits_in_assertions(
@@ -78,6 +99,23 @@ class SourceRulesTest(unittest.TestCase):
         found = [each for path, text in sources("include", "lib")
                  for each in includes_of_higher_layers(path, text)]
         self.assertEqual(found, [])
+
+    def test_the_search_finds_pictures_that_are_out_of_date(self):
+        with tempfile.TemporaryDirectory() as directory:
+            def write(name, text):
+                with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            write("a.dot", "digraph a {}")
+            write("b.dot", "digraph b {}")
+            write("c.dot", "digraph c {}")
+            digest = hashlib.sha256(b"digraph a {}").hexdigest()
+            write("a.svg", f"<svg/><!-- made from a.dot, sha256 {digest} -->")
+            write("b.svg", f"<svg/><!-- made from b.dot, sha256 {digest} -->")
+            self.assertEqual(pictures_out_of_date(directory), ["b", "c"])
+
+    def test_each_picture_is_made_from_its_text(self):
+        # Draw them again with scripts/diagrams.
+        self.assertEqual(pictures_out_of_date(os.path.join(ROOT, "docs", "diagrams")), [])
 
     def test_each_source_file_names_its_license(self):
         directories = ("include", "lib", "test", "examples", "benchmarks")
