@@ -30,10 +30,19 @@ struct task_failure {
 
 /// How a runtime is made. Every member has a default that suits a server.
 struct runtime_options {
-    /// How many workers run tasks, from 1 to 1024. 0: the number of processors that this process
-    /// may use. The environment variable WEFT_MAXPROCS comes before the option. Where the system
-    /// refuses a thread there are fewer, and a line in the log says so.
+    /// How many workers run tasks, from 1 to 1024. 0: as many as the machine gives this process,
+    /// which is the smaller of the number of cores in its affinity mask and of the quota of its
+    /// control group and of all groups above that (cgroup v1 and v2), rounded up. The environment
+    /// variable WEFT_MAXPROCS comes before the option. Where the system refuses a thread there are
+    /// fewer, and a line in the log says so.
     unsigned processors = 0;
+
+    /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that
+    /// makes the runtime, counted from the first again where there are more workers than cores. The
+    /// environment variable WEFT_PIN (0, 1) comes before the option. A thread or process that a task
+    /// starts inherits the core of its worker, as it inherits every affinity; the threads of
+    /// blocking() have all cores. The thread that calls run() gets its mask back at the end.
+    bool pin = false;
 
     netpoll_backend netpoll = netpoll_backend::automatic;
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "lib/base/environment.hpp"
 
+#include "lib/base/processor_count.hpp"
+
 #include <fmt/format.h>
 
-#include <sched.h>
 #include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 namespace weft::detail {
 
@@ -18,24 +18,6 @@ namespace {
 std::string_view environment(const char* name) noexcept {
     const char* value = std::getenv(name);
     return value == nullptr ? std::string_view{} : std::string_view{value};
-}
-
-// The processors in the affinity mask; the mask is enlarged until the kernel accepts its size.
-std::uint32_t processors_allowed() {
-    for (int capacity = 1024; capacity <= 1 << 20; capacity *= 2) {
-        cpu_set_t* mask = CPU_ALLOC(static_cast<std::size_t>(capacity));
-        if (mask == nullptr) {
-            break;
-        }
-        const std::size_t size = CPU_ALLOC_SIZE(static_cast<std::size_t>(capacity));
-        const bool known = ::sched_getaffinity(0, size, mask) == 0;
-        const int count = known ? CPU_COUNT_S(size, mask) : 0;
-        CPU_FREE(mask);
-        if (known && count > 0) {
-            return static_cast<std::uint32_t>(count);
-        }
-    }
-    return std::max(1U, std::thread::hardware_concurrency());
 }
 
 std::uint32_t checked(std::uint64_t count, std::string_view source, std::string_view text) {
@@ -48,19 +30,32 @@ std::uint32_t checked(std::uint64_t count, std::string_view source, std::string_
 
 }  // namespace
 
-std::uint32_t resolve_processors(const runtime_options& options) {
+processor_choice resolve_processors(const runtime_options& options) {
     const std::string_view text = environment("WEFT_MAXPROCS");
     if (!text.empty()) {
         std::uint64_t count = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
         const bool whole = error == std::errc{} && end == text.data() + text.size();
-        return checked(whole ? count : 0, "WEFT_MAXPROCS", fmt::format("\"{}\"", text));
+        return {checked(whole ? count : 0, "WEFT_MAXPROCS", fmt::format("\"{}\"", text)), true};
     }
     if (options.processors != 0) {
-        return checked(options.processors, "runtime_options::processors",
-                       fmt::format("{}", options.processors));
+        return {checked(options.processors, "runtime_options::processors",
+                        fmt::format("{}", options.processors)),
+                true};
     }
-    return std::min(processors_allowed(), std::uint32_t{largest_processor_count});
+    return {processors_of_machine(), false};
+}
+
+bool resolve_pin(bool option) {
+    const std::string_view text = environment("WEFT_PIN");
+    if (text.empty()) {
+        return option;
+    }
+    if (text != "0" && text != "1") {
+        throw std::invalid_argument(
+            fmt::format("weft: WEFT_PIN is \"{}\"; it must be 0 or 1", text));
+    }
+    return text == "1";
 }
 
 netpoll_backend resolve_backend(netpoll_backend option) {

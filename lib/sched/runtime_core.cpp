@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 
 namespace weft::detail {
@@ -69,6 +70,11 @@ void check_blocking(const runtime_options& options) {
     }
 }
 
+/// Empty if workers are not pinned.
+affinity_mask cores_to_pin(const runtime_options& options) {
+    return resolve_pin(options.pin) ? affinity_mask::of_this_thread() : affinity_mask();
+}
+
 void ignore_sigpipe_if_default() noexcept {
     struct sigaction current{};
     ::sigaction(SIGPIPE, nullptr, &current);
@@ -83,11 +89,19 @@ void ignore_sigpipe_if_default() noexcept {
 // Start.
 
 runtime_core::runtime_core(runtime_options options, bool caller_works)
-    : idle(resolve_processors(options)),
+    : runtime_core(std::move(options), caller_works, resolve_processors(options)) {}
+
+runtime_core::runtime_core(runtime_options&& options, bool caller_works, processor_choice choice)
+    : idle(choice.count),
       blocking(options.blocking_threads, options.blocking_idle_time,
-               [mask = signal_mask()] { restore_signals_in_fork(mask); }),
-      options_(std::move(options)) {
-    options_.processors = resolve_processors(options_);
+               [mask = signal_mask(), cores = cores_to_pin(options)] {
+                   restore_signals_in_fork(mask);
+                   if (cores.count() != 0) { cores.apply(); }
+               }),
+      machine_count(!choice.by_hand, choice.count, monotonic_now()),
+      options_(std::move(options)),
+      cores_(cores_to_pin(options_)) {
+    options_.processors = choice.count;
     options_.netpoll = resolve_backend(options_.netpoll);
     check_durations(options_);
     check_blocking(options_);
@@ -226,8 +240,18 @@ void runtime_core::give_up_start() {
     threads_.clear();
 }
 
+void runtime_core::pin_worker(std::uint32_t index) const {
+    if (cores_.count() == 0 || cores_.only(index).apply()) {
+        return;
+    }
+    const int error = errno;
+    log(fmt::format("weft: worker {} cannot be pinned to a core ({}); it runs on all of them", index,
+                    std::system_category().message(error)));
+}
+
 void runtime_core::thread_main(std::uint32_t index) {
     ::prctl(PR_SET_NAME, fmt::format("weft-{}", index).c_str());
+    pin_worker(index);
     // Timed sleeps of this thread are not rounded up by the kernel's 50 us.
     ::prctl(PR_SET_TIMERSLACK, 1UL);
     std::uint32_t round = 0;
@@ -259,7 +283,11 @@ void runtime_core::thread_main(std::uint32_t index) {
 void runtime_core::run_caller() {
     const long slack = ::prctl(PR_GET_TIMERSLACK);
     ::prctl(PR_SET_TIMERSLACK, 1UL);
+    pin_worker(0);
     serve_worker_zero();
+    if (cores_.count() != 0) {
+        cores_.apply();
+    }
     if (slack > 0) {
         ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack));
     }

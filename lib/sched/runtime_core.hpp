@@ -21,6 +21,9 @@
 // the stop.
 #pragma once
 
+#include "lib/base/affinity.hpp"
+#include "lib/base/environment.hpp"
+#include "lib/base/processor_count.hpp"
 #include "lib/blocking/blocking_pool.hpp"
 #include "lib/sched/global_queue.hpp"
 #include "lib/sched/task_slabs.hpp"
@@ -97,6 +100,8 @@ public:
     netpoller& net() noexcept { return *netpoller_; }
     /// Spare machines for calls that block.
     blocking_pool blocking;
+    /// Whether the machine gives this process more or fewer processors than before.
+    processor_count_watch machine_count;
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
     bool wake_if_needed() noexcept;
@@ -132,6 +137,7 @@ public:
 private:
     friend class worker_thread;
     friend struct std::default_delete<runtime_core>;
+    runtime_core(runtime_options&& options, bool caller_works, processor_choice choice);
     ~runtime_core();
 
     /// What every worker does with its poller in a round of the start.
@@ -158,6 +164,7 @@ private:
     void await_blocking_calls();
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
     void destroy_suspended() noexcept;
+    void pin_worker(std::uint32_t index) const;
     void thread_main(std::uint32_t index);
     void serve_worker_zero();
     void serve_other_worker(worker_thread& self);
@@ -165,6 +172,8 @@ private:
     void enter_phase(runtime_phase entered);
 
     runtime_options options_;
+    /// The cores to pin workers to; empty if they are not pinned.
+    const affinity_mask cores_;
     std::vector<std::unique_ptr<worker_thread>> workers_;
     std::unique_ptr<netpoller> netpoller_;
     std::vector<std::thread> threads_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "lib/base/affinity.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/cpu_quota.hpp"
+#include "support/environment.hpp"
 #include "support/scheduler.hpp"
 #include "support/signal_cell.hpp"
 
@@ -13,11 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
+#include <cstdio>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -26,35 +29,13 @@
 
 // Entities and their counts: S1, S2, S9 and S13 of the scheduler's checklist.
 
+using weft::test::environment_variable;
 using weft::test::signal_cell;
 using weft::test::spin_until;
 using weft::test::this_core;
 using weft::test::this_worker;
 
 namespace {
-
-/// Sets WEFT_MAXPROCS, or removes it, for a while.
-class processors_in_environment {
-public:
-    explicit processors_in_environment(const char* value) {
-        if (const char* old = std::getenv(name)) before_ = old;
-        set(value);
-    }
-    ~processors_in_environment() { set(before_ ? before_->c_str() : nullptr); }
-    processors_in_environment(const processors_in_environment&) = delete;
-    processors_in_environment& operator=(const processors_in_environment&) = delete;
-
-private:
-    static constexpr const char* name = "WEFT_MAXPROCS";
-    static void set(const char* value) {
-        if (value == nullptr) {
-            ::unsetenv(name);
-        } else {
-            ::setenv(name, value, 1);
-        }
-    }
-    std::optional<std::string> before_;
-};
 
 /// How many processors the first task finds.
 unsigned processors_found(unsigned option) {
@@ -132,11 +113,11 @@ TEST_CASE("S1 as many tasks run at once as there are processors, each on a threa
 TEST_CASE("S2 the environment, the option and the affinity decide, and all exist from the start",
           "[conformance]") {
     {
-        const processors_in_environment three("3");
+        const environment_variable three("WEFT_MAXPROCS", "3");
         CHECK(processors_found(0) == 3);
         CHECK(processors_found(2) == 3);
     }
-    const processors_in_environment none(nullptr);
+    const environment_variable none("WEFT_MAXPROCS", nullptr);
     CHECK(processors_found(5) == 5);
     cpu_set_t allowed;
     REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
@@ -154,8 +135,38 @@ TEST_CASE("S2 the environment, the option and the affinity decide, and all exist
     CHECK(processors_found(0) == 1);
     ::sched_setaffinity(0, sizeof allowed, &allowed);
     CHECK_THROWS_AS(processors_found(1025), std::invalid_argument);
-    const processors_in_environment nonsense("two");
+    const environment_variable nonsense("WEFT_MAXPROCS", "two");
     CHECK_THROWS_AS(processors_found(0), std::invalid_argument);
+}
+
+TEST_CASE("S2 with quota: the smallest quota of all groups above decides where it is the smaller",
+          "[conformance]") {
+    const environment_variable none("WEFT_MAXPROCS", nullptr);
+    const auto cores = std::min(3U, weft::detail::affinity_mask::of_this_thread().count());
+    weft::test::cpu_quota parent("weft-test-quota");
+    if (!parent.works()) return;  // Not root, or no cpu controller of version 1.
+    weft::test::cpu_quota own("weft-test-quota/own");
+    const auto found_in_group = [&](unsigned option = 0) {
+        const auto result = weft::test::run_in_child([&] {
+            weft::test::child_check(own.enter(), "the group cannot be entered");
+            std::fprintf(stderr, "%u", processors_found(option));
+        });
+        return result.errors;
+    };
+    REQUIRE(own.set(250'000, 100'000));
+    CHECK(found_in_group() == std::to_string(cores));
+    REQUIRE(own.set(50'000, 100'000));
+    CHECK(found_in_group() == "1");
+    CHECK(found_in_group(2) == "2");
+    // Rounded up: at least two where more than one is allowed.
+    REQUIRE(own.set(100'001, 100'000));
+    CHECK(found_in_group() == std::to_string(std::min(2U, cores)));
+    // The group itself has no limit, but the one above it.
+    REQUIRE(own.set(-1, 100'000));
+    REQUIRE(parent.set(100'000, 100'000));
+    CHECK(found_in_group() == "1");
+    const environment_variable chosen("WEFT_MAXPROCS", "3");
+    CHECK(found_in_group() == "3");
 }
 
 TEST_CASE("S9 the main task is queued on the first processor and taken from there",

@@ -79,6 +79,16 @@ TEST_CASE("fault 47: config nonsense: WEFT_NETPOLL", "[faults]") {
     }
 }
 
+TEST_CASE("fault 47: config nonsense: WEFT_PIN", "[faults]") {
+    for (const char* text : {"2", "yes", "true", "01", "-1", " 1"}) {
+        const weft::test::environment_variable set("WEFT_PIN", text);
+        const std::string message = rejection({.processors = 1});
+        INFO(message);
+        CHECK(contains(message, "WEFT_PIN is \"" + std::string(text) + "\""));
+        CHECK(contains(message, "must be 0 or 1"));
+    }
+}
+
 TEST_CASE("fault 47: config nonsense: durations of the end", "[faults]") {
     const weft::test::environment_variable none("WEFT_MAXPROCS", nullptr);
     CHECK(

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+#include "lib/base/cgroup_quota.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace weft::detail {
+
+namespace {
+
+/// A machine with very many mounts has a mountinfo of some megabytes.
+constexpr std::size_t largest_file = std::size_t{16} << 20;
+
+std::optional<std::string> read_file(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return std::nullopt;
+    }
+    std::string content;
+    std::array<char, 4096> part;
+    bool whole = false;
+    while (content.size() < largest_file) {
+        const ssize_t size = ::read(file, part.data(), part.size());
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        whole = size == 0;
+        if (size <= 0) {
+            break;
+        }
+        content.append(part.data(), static_cast<std::size_t>(size));
+    }
+    ::close(file);
+    return whole ? std::optional(std::move(content)) : std::nullopt;
+}
+
+/// Takes what comes before the separator off the front of `text`; all of it if there is none.
+std::string_view take_field(std::string_view& text, char separator) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::string_view field = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return field;
+}
+
+bool has_element(std::string_view list, std::string_view wanted) {
+    while (!list.empty()) {
+        if (take_field(list, ',') == wanted) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// A space, tab, line feed or backslash in a field of mountinfo is written as \ and three octal
+/// digits.
+std::string unescape(std::string_view field) {
+    const auto octal = [](char c) { return c >= '0' && c <= '7'; };
+    std::string plain;
+    while (!field.empty()) {
+        if (field.size() >= 4 && field[0] == '\\' && field[1] <= '3' && octal(field[1]) &&
+            octal(field[2]) && octal(field[3])) {
+            const int code = (field[1] - '0') * 64 + (field[2] - '0') * 8 + (field[3] - '0');
+            plain.push_back(static_cast<char>(code));
+            field.remove_prefix(4);
+        } else {
+            plain.push_back(field[0]);
+            field.remove_prefix(1);
+        }
+    }
+    return plain;
+}
+
+/// The name of a group: how many namespaces' roots it lies above, then the names from there.
+struct group_name {
+    std::size_t up = 0;
+    std::vector<std::string> names;
+};
+
+group_name parse_group(std::string_view path) {
+    group_name parsed;
+    while (!path.empty()) {
+        const std::string_view part = take_field(path, '/');
+        if (part.empty() || part == ".") {
+            continue;
+        }
+        if (part == ".." && parsed.names.empty()) {
+            ++parsed.up;
+        } else {
+            parsed.names.emplace_back(part);
+        }
+    }
+    return parsed;
+}
+
+/// The names that lead from `above` down to `group`, as far as they are known. Empty: `above` is
+/// not above it.
+std::optional<std::vector<std::string>> names_below(const group_name& above,
+                                                    const group_name& group) {
+    if (above.up > group.up && above.names.empty()) {
+        return std::vector<std::string>{};
+    }
+    if (above.up != group.up || above.names.size() > group.names.size() ||
+        !std::equal(above.names.begin(), above.names.end(), group.names.begin())) {
+        return std::nullopt;
+    }
+    return std::vector<std::string>(
+        group.names.begin() + static_cast<std::ptrdiff_t>(above.names.size()), group.names.end());
+}
+
+/// The groups of this process that may have a quota.
+struct own_groups {
+    std::optional<group_name> v1;
+    std::optional<group_name> v2;
+};
+
+// Lines of the form "ID:CONTROLLERS:PATH"; the path may hold colons.
+own_groups read_own_groups(const std::string& content) {
+    own_groups found;
+    std::string_view rest = content;
+    while (!rest.empty()) {
+        std::string_view line = take_field(rest, '\n');
+        const std::string_view id = take_field(line, ':');
+        const std::string_view controllers = take_field(line, ':');
+        if (line.empty() || line.front() != '/') {
+            continue;
+        }
+        if (has_element(controllers, "cpu")) {
+            found.v1 = parse_group(line);
+        } else if (id == "0" && controllers.empty()) {
+            found.v2 = parse_group(line);
+        }
+    }
+    return found;
+}
+
+enum class cgroup_version : std::uint8_t { v1, v2 };
+
+/// A mounted hierarchy, or a part of one.
+struct cgroup_mount {
+    cgroup_version version = cgroup_version::v2;
+    group_name root;
+    std::string point;
+};
+
+// "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG]... - TYPE SOURCE SUPER_OPTIONS"
+std::optional<cgroup_mount> parse_mount(std::string_view line) {
+    for (int skipped = 0; skipped < 3; ++skipped) {
+        take_field(line, ' ');
+    }
+    cgroup_mount mount;
+    mount.root = parse_group(unescape(take_field(line, ' ')));
+    mount.point = unescape(take_field(line, ' '));
+    while (!line.empty() && take_field(line, ' ') != "-") {}
+    const std::string_view type = take_field(line, ' ');
+    take_field(line, ' ');
+    const std::string_view options = take_field(line, ' ');
+    if (mount.point.empty() || mount.point.front() != '/') {
+        return std::nullopt;
+    }
+    if (type == "cgroup2") {
+        return mount;
+    }
+    mount.version = cgroup_version::v1;
+    return type == "cgroup" && has_element(options, "cpu") ? std::optional(mount) : std::nullopt;
+}
+
+std::string relocate(const std::string& point, const std::string& groups) {
+    constexpr std::string_view usual = "/sys/fs/cgroup";
+    const bool below = point.compare(0, usual.size(), usual) == 0 &&
+                       (point.size() == usual.size() || point[usual.size()] == '/');
+    return below ? groups + point.substr(usual.size()) : point;
+}
+
+/// A number that is all of `text`; negative and too large ones are none.
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = error == std::errc{} && end == text.data() + text.size();
+    return whole ? std::optional(number) : std::nullopt;
+}
+
+/// The quota of one group.
+std::optional<std::uint32_t> processors_of(std::optional<std::uint64_t> quota,
+                                           std::optional<std::uint64_t> period) {
+    if (!quota || !period || *quota == 0 || *period == 0) {
+        return std::nullopt;
+    }
+    const std::uint64_t rounded_up = *quota / *period + (*quota % *period != 0 ? 1 : 0);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(rounded_up, UINT32_MAX));
+}
+
+std::optional<std::uint64_t> read_number(const std::string& path) {
+    const std::optional<std::string> content = read_file(path);
+    if (!content) {
+        return std::nullopt;
+    }
+    std::string_view text = *content;
+    return parse_number(take_field(text, '\n'));
+}
+
+std::optional<std::uint32_t> quota_of(const std::string& group, cgroup_version version) {
+    if (version == cgroup_version::v1) {
+        return processors_of(read_number(group + "/cpu.cfs_quota_us"),
+                             read_number(group + "/cpu.cfs_period_us"));
+    }
+    const std::optional<std::string> content = read_file(group + "/cpu.max");
+    if (!content) {
+        return std::nullopt;
+    }
+    std::string_view text = *content;
+    std::string_view line = take_field(text, '\n');
+    const std::string_view quota = take_field(line, ' ');
+    return processors_of(parse_number(quota), parse_number(line));
+}
+
+void take_smaller(std::optional<std::uint32_t>& smallest, std::optional<std::uint32_t> other) {
+    if (other && (!smallest || *other < *smallest)) {
+        smallest = other;
+    }
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> cgroup_processors(const cgroup_roots& roots) {
+    const auto groups = read_file(roots.process + "/self/cgroup");
+    const auto mounts = read_file(roots.process + "/self/mountinfo");
+    if (!groups || !mounts) {
+        return std::nullopt;
+    }
+    const own_groups own = read_own_groups(*groups);
+    std::optional<std::uint32_t> smallest;
+    std::string_view rest = *mounts;
+    while (!rest.empty()) {
+        const std::optional<cgroup_mount> mount = parse_mount(take_field(rest, '\n'));
+        if (!mount) {
+            continue;
+        }
+        const auto& group = mount->version == cgroup_version::v1 ? own.v1 : own.v2;
+        const auto below = group ? names_below(mount->root, *group) : std::nullopt;
+        if (!below) {
+            continue;
+        }
+        // From the root of the mount down to the own group: each is one more that must be kept.
+        std::string path = relocate(mount->point, roots.groups);
+        take_smaller(smallest, quota_of(path, mount->version));
+        for (const std::string& name : *below) {
+            path += "/" + name;
+            take_smaller(smallest, quota_of(path, mount->version));
+        }
+    }
+    return smallest;
+}
+
+}  // namespace weft::detail
