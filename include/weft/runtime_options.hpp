@@ -51,8 +51,15 @@ struct runtime_options {
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(1);
 
     /// How long the end of a runtime waits for a worker whose task does not come back from its own
-    /// code. Then it reports and terminates the process. Positive.
+    /// code. Then on_hang is called. Positive.
     std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
+
+    /// A task that has kept its worker for so long without an await that lets others in (any that
+    /// waits, yield(), or checkpoint()) is reported to the log, with its spawn site and its last
+    /// await: at most one report a second, of one task again when it has lasted twice as long. Only
+    /// time counts in which the thread computed or was blocked in a call. At least 10 ms; the
+    /// longest duration turns reports off, though not processor_statistics::overruns.
+    std::chrono::nanoseconds hog_report = std::chrono::milliseconds(100);
 
     /// How many threads make the calls that are given to blocking(), from 1 to 65536. They are made
     /// when they are needed; calls beyond that queue, in order.
@@ -66,6 +73,11 @@ struct runtime_options {
     /// the handle, which may be one outside the runtime. It must not throw: an exception ends the
     /// process. Default: reports task, spawn site and what() to the log, then calls std::terminate.
     std::function<void(const task_failure&)> on_failure = nullptr;
+
+    /// Called with a report, once, when a task does not come back for shutdown_timeout while the
+    /// runtime ends. If it returns, the runtime goes on waiting. It runs on a thread of weft and must
+    /// not throw. Default: writes the report to the log and calls std::terminate.
+    std::function<void(std::string_view)> on_hang = nullptr;
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from
     /// several at a time. It must not throw: an exception ends the process. Default: writes it to

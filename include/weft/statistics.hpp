@@ -19,6 +19,8 @@ struct processor_statistics {
     std::uint64_t wakes = 0;      ///< Times it woke another worker.
     std::uint64_t overflows = 0;  ///< Half rings moved to the global queue.
     std::uint64_t timers = 0;     ///< Timers fired here.
+    /// Branches that kept the worker for 10 ms or more without an await that let others in.
+    std::uint64_t overruns = 0;
 };
 
 /// A snapshot of the counters of a runtime. Each number is exact for some moment during the call;

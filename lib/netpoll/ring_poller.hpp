@@ -63,6 +63,9 @@ public:
     bool begin_sleep() noexcept override { return unreleased_ != 0; }
     void end_sleep() noexcept override {}
     bool has_work() const noexcept override;
+    bool wants_owner() const noexcept override {
+        return ring_.needs_enter() || ring_.has_completions() || !inbox_.empty();
+    }
     bool has_unsubmitted() const noexcept override {
         return ring_.unsubmitted() != 0 || !unarmed_.empty() || uncancelled_ != no_record;
     }

@@ -4,6 +4,7 @@
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/sched/frame_cache.hpp>
 #include <weft/detail/sched/local_queue.hpp>
+#include <weft/detail/sched/run_mark.hpp>
 #include <weft/detail/time/timer_heap.hpp>
 #include <weft/statistics.hpp>
 
@@ -37,7 +38,8 @@ struct alignas(64) processor {
     timer_heap timers;
     frame_cache frames;
 
-    owned_counter tasks_run;
+    run_mark<layer, branch> mark;
+
     owned_counter spawned;
     owned_counter ended;
     owned_counter steals;
@@ -45,16 +47,18 @@ struct alignas(64) processor {
     owned_counter wakes;
     owned_counter overflows;
     owned_counter timers_fired;
+    owned_counter overruns;  ///< Written by the watchdog.
 
     processor_statistics statistics() const noexcept {
-        return {.tasks_run = tasks_run.read(),
+        return {.tasks_run = mark.count(),
                 .spawned = spawned.read(),
                 .ended = ended.read_acquire(),
                 .steals = steals.read(),
                 .parks = parks.read(),
                 .wakes = wakes.read(),
                 .overflows = overflows.read(),
-                .timers = timers_fired.read()};
+                .timers = timers_fired.read(),
+                .overruns = overruns.read()};
     }
 };
 

@@ -56,6 +56,14 @@ void check_durations(const runtime_options& options) {
     }
 }
 
+void check_hog_report(const runtime_options& options) {
+    if (options.hog_report < run_watch::slice) {
+        throw std::invalid_argument(
+            fmt::format("weft: runtime_options::hog_report is {} ns; give at least 10 ms",
+                        options.hog_report.count()));
+    }
+}
+
 void check_blocking(const runtime_options& options) {
     constexpr unsigned most = 65'536;
     if (options.blocking_threads == 0 || options.blocking_threads > most) {
@@ -105,6 +113,7 @@ runtime_core::runtime_core(runtime_options&& options, bool caller_works, process
     options_.netpoll = resolve_backend(options_.netpoll);
     check_durations(options_);
     check_blocking(options_);
+    check_hog_report(options_);
     if (options_.ignore_sigpipe) {
         ignore_sigpipe_if_default();
     }
@@ -133,6 +142,7 @@ void runtime_core::start_workers(bool caller_works) {
     start_pollers(caller_works);
     register_for_fork(*this);
     undo.started = nullptr;
+    dog.start(signal_mask());
     const std::lock_guard held(mutex_);
     workers_released_ = true;
     changed_.notify_all();
@@ -309,6 +319,7 @@ void runtime_core::serve_worker_zero() {
     self.enter_thread();
     self.run();
     wait_until_all_stopped();
+    dog.stop();
     await_blocking_calls();
     enter_phase(runtime_phase::destroying);
     destroy_suspended();
@@ -431,31 +442,59 @@ void runtime_core::wait_until_all_stopped() {
     await_workers(held, options_.shutdown_timeout);
 }
 
+bool runtime_core::has_hung(std::chrono::nanoseconds ending, std::chrono::nanoseconds stopping) {
+    if (ending < longest_end() && stopping < options_.shutdown_timeout) { return false; }
+    const std::lock_guard held(mutex_);
+    return workers_stopped_ != processor_count();
+}
+
+std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
+    const std::chrono::nanoseconds longest = longest_wait;
+    return std::min(options_.shutdown_grace, longest) + std::min(options_.shutdown_timeout, longest);
+}
+
+// Without the lock: what is called is the user's code.
+void runtime_core::report_hang(std::string_view tasks) {
+    const std::uint32_t count = processor_count();
+    std::uint32_t stopped = 0;
+    {
+        const std::lock_guard held(mutex_);
+        stopped = workers_stopped_;
+    }
+    const std::string text = fmt::format(
+        "weft: {} of {} workers still run a task {} ms after the runtime was asked to end; a task "
+        "must co_await, or call blocking code through blocking(){}",
+        count - stopped, count,
+        std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout).count(),
+        tasks);
+    if (options_.on_hang) {
+        options_.on_hang(text);
+        return;
+    }
+    log(text);
+    std::terminate();
+}
+
 // Each worker that has left its loop waits here for the others, and so does a thread outside that
-// ends the runtime. So a task that does not come back is noticed whichever worker it holds, as long
-// as there is another thread. One of them reports it, without the lock: the log is the user's code.
+// ends the runtime. A task that does not come back is the watchdog's case, whichever worker it
+// holds. Only where there is no watchdog do those who wait count themselves, and one of them reports.
 void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
                                  std::chrono::nanoseconds limit) {
     const auto all_stopped = [this] { return workers_stopped_ == processor_count(); };
     // A slice counts as its own length, however late it ends: while the process is stopped (SIGSTOP,
     // a debugger, a suspended machine) the tasks get no time either.
     std::chrono::nanoseconds counted{0};
-    while (limit < longest_wait && counted < limit) {
+    while (!dog.watches() && limit < longest_wait && counted < limit) {
         const std::chrono::nanoseconds slice = std::min(limit - counted, wait_slice);
         if (changed_.wait_for(held, slice, all_stopped)) return;
         counted += slice;
     }
-    if (limit >= longest_wait || std::exchange(hang_reported_, true)) {
-        changed_.wait(held, all_stopped);
-        return;
+    if (!dog.watches() && limit < longest_wait && !std::exchange(hang_reported_, true)) {
+        held.unlock();
+        report_hang({});
+        held.lock();
     }
-    const std::uint32_t running = processor_count() - workers_stopped_;
-    held.unlock();
-    log(fmt::format("weft: {} of {} workers still run a task {} ms after the runtime was asked to "
-                    "end; a task must co_await, or call blocking code through blocking()",
-                    running, processor_count(),
-                    std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
-    std::terminate();
+    changed_.wait(held, all_stopped);
 }
 
 // A call that a frame waits for may use what lies in the frame, so the frame stays until it returns.
@@ -533,9 +572,7 @@ void runtime_core::join() {
     const std::lock_guard held(join_mutex_);
     {
         std::unique_lock watching(mutex_);
-        const std::chrono::nanoseconds longest = longest_wait;
-        await_workers(watching, std::min(options_.shutdown_grace, longest) +
-                                    std::min(options_.shutdown_timeout, longest));
+        await_workers(watching, longest_end());
     }
     for (std::thread& each : threads_) {
         each.join();

@@ -27,6 +27,7 @@
 #include "lib/blocking/blocking_pool.hpp"
 #include "lib/sched/global_queue.hpp"
 #include "lib/sched/task_slabs.hpp"
+#include "lib/sched/watchdog.hpp"
 
 #include <weft/detail/netpoll/netpoller.hpp>
 #include <weft/detail/sched/foreign_gate.hpp>
@@ -102,6 +103,7 @@ public:
     blocking_pool blocking;
     /// Whether the machine gives this process more or fewer processors than before.
     processor_count_watch machine_count;
+    watchdog dog{*this};
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
     bool wake_if_needed() noexcept;
@@ -120,6 +122,11 @@ public:
 
     /// Puts branches into the global queue from a thread that is no worker of this runtime.
     void inject(branch_list& readied) noexcept;
+
+    /// The watchdog: do workers still run tasks so long after the runtime was asked to end, or its
+    /// workers to stop? If so, says so, with a text about them, and ends the process by default.
+    bool has_hung(std::chrono::nanoseconds ending, std::chrono::nanoseconds stopping);
+    void report_hang(std::string_view tasks);
 
     void log(std::string_view line) const noexcept;
     void report_failure(const task_failure& failure) const noexcept;
@@ -163,6 +170,7 @@ private:
     void wait_until_all_stopped();
     void await_blocking_calls();
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
+    std::chrono::nanoseconds longest_end() const noexcept;
     void destroy_suspended() noexcept;
     void pin_worker(std::uint32_t index) const;
     void thread_main(std::uint32_t index);

@@ -19,6 +19,8 @@ namespace {
 
 void release(task_control* released) noexcept {
     runtime_core& runtime = released->runtime();
+    // Its task has ended, or has never begun.
+    runtime.dog.examined.await_reader(*released);
     delete std::exchange(released->extras, nullptr);
     // From here on a stop that is meant for this task, and whoever asks whether it has ended, finds
     // another life.

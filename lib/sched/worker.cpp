@@ -14,16 +14,21 @@ namespace weft::detail {
 bool worker::needs_no_requeue() noexcept {
     auto& self = static_cast<worker_thread&>(*this);
     constexpr auto timer_changed = static_cast<std::uint32_t>(attention::timer_changed);
+    constexpr auto slice_over = static_cast<std::uint32_t>(attention::slice_over);
     if (budget_ == 0) {
         return false;
     }
-    if (attention_.load(std::memory_order_relaxed) != timer_changed) {
+    const std::uint32_t seen = attention_.load(std::memory_order_relaxed);
+    // The end of the slice is about what comes from runnext next, not about this branch.
+    if ((seen & ~(timer_changed | slice_over)) != 0) {
         return false;
     }
-    // Only the sentinel has to know; the branch need not go through the queue for that. Another
-    // reason that arrives meanwhile is found by the next await.
-    attention_.fetch_and(~timer_changed, std::memory_order_relaxed);
-    self.tell_sentinel();
+    if ((seen & timer_changed) != 0) {
+        // Only the sentinel has to know; the branch need not go through the queue for that. Another
+        // reason that arrives meanwhile is found by the next await.
+        attention_.fetch_and(~timer_changed, std::memory_order_relaxed);
+        self.tell_sentinel();
+    }
     --budget_;
     return true;
 }
@@ -64,6 +69,10 @@ std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<
     running.handle = frame;
     static_cast<worker_thread*>(this)->finished_ = running.owner;
     return std::noop_coroutine();
+}
+
+branch* worker::running() const noexcept {
+    return static_cast<const worker_thread&>(*this).p.mark.running();
 }
 
 bool worker::saturated() const noexcept {

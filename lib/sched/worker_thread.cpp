@@ -10,6 +10,7 @@
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/branch/operation.hpp>
 #include <weft/detail/sched/parking_loop.hpp>
+#include <weft/detail/sched/promise.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -49,6 +50,8 @@ worker_thread::~worker_thread() {
 }
 
 void worker_thread::enter_thread() noexcept {
+    // Relaxed: the watchdog asks only while it sees a branch run, which publishes it.
+    thread_.store(thread_name::of_this_thread(), std::memory_order_relaxed);
     this_thread_worker = this;
     this_thread_frames = &p.frames;
 }
@@ -103,7 +106,12 @@ branch* worker_thread::next() {
         }
         return begin_slice(taken);
     }
-    return detail::find_work(*this, *runtime_);
+    branch* found = detail::find_work(*this, *runtime_);
+    // It may have slept, and the watchdog with it.
+    if (found != nullptr) {
+        runtime_->dog.work_begins();
+    }
+    return found;
 }
 
 branch* worker_thread::begin_slice(branch* taken) noexcept {
@@ -203,14 +211,13 @@ void worker_thread::execute(branch* running) noexcept {
     }
     running->status = branch_status::running;
     running->current = this;
-    running_ = running;
     budget_ = inline_budget;
-    p.tasks_run.add();
+    p.mark.begin(running, running->word.life(), as_base(running->handle).promise().location_);
     if (!running->restart || running->waiting_for->start(*running)) {
         running->restart = false;
         running->handle.resume();
     }
-    running_ = nullptr;
+    p.mark.end();
     if (finished_ != nullptr) {
         if (forked()) [[unlikely]] {
             used_in_fork();  // What ends a task takes locks that nobody in this process releases.
@@ -503,6 +510,9 @@ bool worker_thread::serve_attention() noexcept {
     }
     if (is_set(attention::inbox) || is_set(attention::ring_has_work)) {
         poll_io();
+    }
+    if (is_set(attention::timer_due)) {
+        run_timers_of(p);
     }
     if (is_set(attention::slice_over)) {
         next_chain_ = next_chain_limit;

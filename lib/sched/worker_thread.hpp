@@ -31,6 +31,7 @@
 // the ring is full, half of it and the kicked branch move to the global queue.
 #pragma once
 
+#include "lib/base/thread_usage.hpp"
 #include "lib/sched/processor.hpp"
 #include "lib/sched/task_slabs.hpp"
 
@@ -39,6 +40,7 @@
 #include <weft/detail/sched/park_word.hpp>
 #include <weft/detail/sched/worker.hpp>
 
+#include <atomic>
 #include <cstdint>
 
 namespace weft::detail {
@@ -73,6 +75,9 @@ public:
     /// Control blocks, from a cache of this worker. acquire throws std::bad_alloc.
     task_control* acquire_control();
     void release_control(task_control* released) noexcept;
+
+    /// Any thread: the thread of this worker. Relaxed: see enter_thread().
+    thread_name thread() const noexcept { return thread_.load(std::memory_order_relaxed); }
 
     processor p;
 
@@ -133,6 +138,7 @@ private:
     task_slabs::batch free_controls_;
     random_source random_;
     park_word<layer> park_word_;
+    std::atomic<thread_name> thread_{thread_name{}};
 };
 
 /// The worker that the calling thread is, if it is one of this runtime; else null. As

@@ -50,7 +50,7 @@ std::string describe(const runtime_statistics& statistics) {
         const std::pair<const char*, std::uint64_t> counters[] = {
             {"run", p.tasks_run},       {"spawned", p.spawned}, {"ended", p.ended},
             {"steals", p.steals},       {"parks", p.parks},     {"wakes", p.wakes},
-            {"overflows", p.overflows}, {"timers", p.timers},
+            {"overflows", p.overflows}, {"timers", p.timers},   {"overruns", p.overruns},
         };
         for (const auto& [name, value] : counters) {
             text += std::string(" ") + name + " " + std::to_string(value);

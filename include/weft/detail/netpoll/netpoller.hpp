@@ -81,6 +81,10 @@ public:
     /// epoll: true as soon as a descriptor is registered.
     virtual bool has_work() const noexcept = 0;
 
+    /// Any thread, cheap: is something here that only the owner can take, as far as others can see?
+    /// epoll: never, since each worker takes what there is.
+    virtual bool wants_owner() const noexcept { return false; }
+
     /// Owner, cheap: are entries prepared that the kernel has not seen?
     virtual bool has_unsubmitted() const noexcept = 0;
 

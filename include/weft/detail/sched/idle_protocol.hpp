@@ -146,6 +146,11 @@ public:
         return parked_count(counts_.load(std::memory_order_seq_cst)) != 0;
     }
 
+    /// Is every worker parked? seq_cst: pairs with wake_one() and unpark(), see rest_word.hpp.
+    bool all_parked() const noexcept {
+        return parked_count(counts_.load(std::memory_order_seq_cst)) >= processors_;
+    }
+
     /// Number of parked workers, as a hint. Relaxed: nothing is decided by it for good.
     std::uint32_t parked_hint() const noexcept {
         return parked_count(counts_.load(std::memory_order_relaxed));

@@ -39,9 +39,10 @@ public:
     };
 
     /// Has the other side finished? Acquire pairs with the release in finish(): the result is
-    /// visible when this returns true.
+    /// visible when this returns true. seq_cst: whoever examines what the finisher will give back
+    /// asks so (run_mark.hpp).
     bool finished() const noexcept {
-        return word_.load(std::memory_order_acquire) == finished_value;
+        return word_.load(std::memory_order_seq_cst) == finished_value;
     }
 
     /// Waiter: publishes itself. False: finished meanwhile. Release pairs with the acquire in
@@ -84,8 +85,9 @@ public:
 
     /// Finisher: its last touch of the object unless the result says `abandoned`. Release publishes
     /// the result, acquire takes over a waiter's contents or what the owner did before it left.
+    /// seq_cst: pairs with finished() of who examines the object.
     finish_result finish() noexcept {
-        const std::uintptr_t found = word_.exchange(finished_value, std::memory_order_acq_rel);
+        const std::uintptr_t found = word_.exchange(finished_value, std::memory_order_seq_cst);
         if (found == running_value) {
             return {};
         }

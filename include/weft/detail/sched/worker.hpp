@@ -31,6 +31,7 @@ enum class attention : std::uint32_t {
     forked = 32,         ///< This process is a fork: the runtime does not exist here.
     drain = 64,          ///< The runtime was asked to end from outside; start the grace period.
     stopping = 128,      ///< The runtime ends; the loop returns.
+    timer_due = 256,     ///< A timer of the worker's heap is due.
 };
 
 /// How many awaits may finish without a trip through the run queue, for each resume.
@@ -81,7 +82,7 @@ public:
 
     poller& io() noexcept { return *io_; }
     runtime_core& runtime() noexcept { return *runtime_; }
-    branch* running() const noexcept { return running_; }
+    branch* running() const noexcept;
     std::uint32_t index() const noexcept { return index_; }
 
     /// Any thread. Release pairs with the acquire of the loop, which looks at the reason.
@@ -99,7 +100,6 @@ protected:
 
     std::uint32_t budget_ = 0;
     layer::atomic<std::uint32_t> attention_{0};
-    branch* running_ = nullptr;
     poller* io_ = nullptr;
     timer_heap* timers_;
     runtime_core* runtime_;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+//
+// What the watchdog thinks of one worker: pure rules, without a clock and without threads.
+//
+// Two times are kept for a branch that goes on and on. `held` is how long it has been seen running,
+// on the clock; for a request to yield that is enough, since such a request costs next to nothing.
+// `used` is how much of it the thread has spent computing, or blocked in a call: only that is held
+// against the task. A thread that has no processor, and a process that was stopped, use nothing.
+#pragma once
+
+#include "lib/base/thread_usage.hpp"
+
+#include <weft/detail/base/clock.hpp>
+#include <weft/detail/branch/branch.hpp>
+#include <weft/detail/sched/run_mark.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace weft::detail {
+
+/// What waits for a worker.
+struct waiting_work {
+    bool in_queues = false;  ///< Its own queue, or the global one.
+    bool timer = false;      ///< A timer of its heap that is due.
+    bool poller = false;     ///< What only its own thread can take from its poller.
+};
+
+/// What the watchdog is to do about a worker.
+struct watch_verdict {
+    bool slice_over = false;  ///< What the branch leaves in runnext inherits no slice.
+    bool yield = false;       ///< Ask the branch to go behind the global queue.
+    bool timer_due = false;   ///< Ask the worker for its timers.
+    bool ring = false;        ///< Ask it for its poller.
+    bool overrun = false;     ///< Count it.
+    bool report = false;
+};
+
+class run_watch {
+public:
+    using nanoseconds = std::chrono::nanoseconds;
+    using sight = run_sight<branch>;
+
+    /// After half of it a branch hands no slice on; after all of it, it has overrun.
+    static constexpr nanoseconds slice = std::chrono::milliseconds(10);
+    static constexpr nanoseconds inherited_slice = slice / 2;
+
+    /// A look at the worker. True: it still runs the branch of the last look; ask judge().
+    bool see(const sight& seen) noexcept {
+        if (seen.same_run(last_)) { return true; }
+        moved_ = seen.count != last_.count;
+        last_ = seen;
+        held_ = used_ = blocked_ = nanoseconds::zero();
+        told_ = {};
+        overrun_ = false;
+        next_report_ = nanoseconds::zero();
+        return false;
+    }
+
+    /// The same branch has run for `elapsed` more, of which the thread has used `used`.
+    watch_verdict judge(nanoseconds elapsed, const thread_usage::used& used,
+                        const waiting_work& waiting, nanoseconds report_after) noexcept {
+        moved_ = false;
+        held_ += elapsed;
+        used_ += used.time;
+        if (used.how == thread_usage::kind::blocked) { blocked_ += used.time; }
+        watch_verdict verdict;
+        verdict.timer_due = waiting.timer && !std::exchange(told_.timer_due, waiting.timer);
+        verdict.ring = waiting.poller && !std::exchange(told_.ring, waiting.poller);
+        if (waiting.in_queues && held_ >= inherited_slice) {
+            verdict.slice_over = !std::exchange(told_.slice_over, true);
+        }
+        if (waiting.in_queues && held_ >= slice) {
+            verdict.yield = !std::exchange(told_.yield, true);
+        }
+        if (used_ >= slice) { verdict.overrun = !std::exchange(overrun_, true); }
+        if (used_ >= std::max(report_after, next_report_)) {
+            verdict.report = true;
+            next_report_ = 2 * used_;
+        }
+        return verdict;
+    }
+
+    const sight& last() const noexcept { return last_; }
+    nanoseconds used() const noexcept { return used_; }
+    /// Has it spent most of it in a call that blocks?
+    bool mostly_blocked() const noexcept { return blocked_ > used_ / 2; }
+    /// Has anything run, or does anything run, since the look before the last one?
+    bool active() const noexcept { return moved_ || last_.branch != nullptr; }
+    /// Does one branch go on and on, so that a close look is wanted?
+    bool lasts() const noexcept { return held_ != nanoseconds::zero(); }
+
+private:
+    sight last_;
+    nanoseconds held_{0};
+    nanoseconds used_{0};
+    nanoseconds blocked_{0};
+    nanoseconds next_report_{0};
+    watch_verdict told_;
+    bool overrun_ = false;
+    bool moved_ = false;
+};
+
+/// At most one report a second; the next one tells how many were left out.
+class report_limit {
+public:
+    /// False: not now. Else `left_out` is how many were refused since the last one.
+    bool allow(monotonic_time now, std::uint64_t& left_out) noexcept {
+        if (reported_ && now - last_ < period) {
+            ++left_out_;
+            return false;
+        }
+        reported_ = true;
+        last_ = now;
+        left_out = std::exchange(left_out_, 0);
+        return true;
+    }
+
+private:
+    static constexpr monotonic_time period = 1'000'000'000;
+    monotonic_time last_ = 0;
+    std::uint64_t left_out_ = 0;
+    bool reported_ = false;
+};
+
+}  // namespace weft::detail

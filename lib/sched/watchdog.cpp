@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#include "lib/sched/watchdog.hpp"
+
+#include "lib/base/futex.hpp"
+#include "lib/base/signal_mask.hpp"
+#include "lib/sched/fork_guard.hpp"
+#include "lib/sched/runtime_core.hpp"
+#include "lib/sched/worker_thread.hpp"
+
+#include <weft/detail/sched/task_life.hpp>
+
+#include <fmt/format.h>
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace weft::detail {
+
+namespace {
+
+constexpr std::int64_t milliseconds(std::chrono::nanoseconds time) noexcept {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+std::string site_text(const std::source_location& site) {
+    return fmt::format("{}:{}", site.file_name(), site.line());
+}
+
+}  // namespace
+
+watchdog::~watchdog() {
+    stop();
+}
+
+void watchdog::start(const sigset_t& mask_in_fork) noexcept {
+    try {
+        watched_.resize(runtime_.processor_count());
+        const block_signals blocked;
+        thread_ = std::thread([this, mask_in_fork] {
+            restore_signals_in_fork(mask_in_fork);
+            ::prctl(PR_SET_NAME, "weft-watchdog");
+            run();
+        });
+        watches_ = true;
+    } catch (const std::exception& error) {
+        runtime_.log(fmt::format(
+            "weft: runs without its watchdog, since a thread cannot start ({}): tasks that keep "
+            "their worker busy are neither asked to yield nor reported; raise the limit on threads "
+            "(ulimit -u)",
+            error.what()));
+    }
+}
+
+void watchdog::stop() noexcept {
+    if (!thread_.joinable()) { return; }
+    rest_.end();
+    wake();
+    thread_.join();
+}
+
+void watchdog::wake() noexcept {
+    futex_wake(rest_.word());
+}
+
+// ---------------------------------------------------------------------------------------------
+// The loop.
+
+void watchdog::run() noexcept {
+    monotonic_time before = slice_now();
+    nanoseconds sleep = shortest_sleep;
+    int quiet = 0;
+    while (!rest_.is_ended()) {
+        futex_wait(rest_.word(), rest_.watching, after(monotonic_now(), sleep));
+        const monotonic_time now = slice_now();
+        const nanoseconds elapsed = std::clamp(nanoseconds(now - before), nanoseconds(0), 2 * sleep);
+        before = now;
+        const activity seen = look_around(elapsed);
+        watch_end(elapsed);
+        // Release pairs with looks().
+        looks_.fetch_add(1, std::memory_order_release);
+        sleep = seen == activity::lasting ? shortest_sleep : std::min(2 * sleep, longest_sleep);
+        quiet = seen == activity::none ? quiet + 1 : 0;
+        if (quiet >= quiet_looks) {
+            rest();
+            quiet = 0;
+            sleep = shortest_sleep;
+            before = slice_now();
+        }
+    }
+}
+
+void watchdog::rest() noexcept {
+    if (!rest_.begin_rest([this] { return runtime_.idle.all_parked(); })) { return; }
+    while (rest_.value() == rest_.resting) {
+        futex_wait(rest_.word(), rest_.resting, no_deadline);
+    }
+}
+
+watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
+    const std::uint32_t count = runtime_.processor_count();
+    if (watched_.size() < count) {
+        try {
+            watched_.resize(count);
+        } catch (const std::bad_alloc&) {}  // The new ones are watched when there is memory.
+    }
+    activity seen = activity::none;
+    for (std::uint32_t i = 0; i < std::min<std::size_t>(count, watched_.size()); ++i) {
+        watched& each = watched_[i];
+        look_at(runtime_.worker_at(i), each, elapsed);
+        if (each.watch.lasts()) {
+            seen = activity::lasting;
+        } else if (each.watch.active() && seen == activity::none) {
+            seen = activity::some;
+        }
+    }
+    return seen;
+}
+
+void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept {
+    if (!of.watch.see(worker.p.mark.look())) {
+        of.measured = false;
+        return;
+    }
+    thread_usage::used used;
+    if (std::exchange(of.measured, true)) {
+        used = of.usage.take(elapsed);
+    } else {
+        of.usage.begin(worker.thread());
+    }
+    const waiting_work waiting{
+        .in_queues = worker.p.queue.size() != 0 || runtime_.global.size() != 0,
+        .timer = worker.p.timers.earliest_hint() <= monotonic_now(),
+        .poller = runtime_.net().worker_poller(worker.index()).wants_owner()};
+    act(worker, of.watch,
+        of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report));
+}
+
+void watchdog::act(worker_thread& worker, const run_watch& watch,
+                   const watch_verdict& verdict) noexcept {
+    if (verdict.slice_over) { worker.set_attention(attention::slice_over); }
+    if (verdict.yield) { worker.set_attention(attention::yield_wanted); }
+    if (verdict.timer_due) { worker.set_attention(attention::timer_due); }
+    if (verdict.ring) { worker.set_attention(attention::ring_has_work); }
+    if (verdict.overrun) { worker.p.overruns.add(); }
+    if (verdict.report) { report(worker, watch); }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Reports.
+
+// The task, as a message names it; empty if it has ended meanwhile.
+std::string watchdog::describe(const run_sight<branch>& seen) noexcept {
+    if (seen.branch == nullptr) { return {}; }
+    // Every branch is the first one of its task, and lies at the beginning of its control block.
+    auto& task = *reinterpret_cast<task_control*>(seen.branch);
+    std::uint64_t id = 0;
+    std::string_view name;
+    char copied[64];
+    std::source_location spawn_site;
+    const task_life life(&task, seen.life);
+    if (!examined.examine(
+            task, [&] { return has_ended(life); },
+            [&] {
+                id = task.id;
+                spawn_site = task.spawn_site;
+                if (task.extras == nullptr) { return; }
+                name = {copied, task.extras->name.copy(copied, sizeof(copied))};
+            })) {
+        return {};
+    }
+    return fmt::format("task {} ({}), spawned at {}, last seen at the await at {}", id,
+                       name.empty() ? "unnamed" : name, site_text(spawn_site),
+                       site_text(seen.site));
+}
+
+void watchdog::report(const worker_thread& worker, const run_watch& watch) noexcept {
+    std::uint64_t left_out = 0;
+    if (!limit_.allow(monotonic_now(), left_out)) { return; }
+    const std::string task = describe(watch.last());
+    if (task.empty()) { return; }
+    const std::string more =
+        left_out == 0 ? "" : fmt::format(" ({} more such reports were left out)", left_out);
+    runtime_.log(fmt::format(
+        "weft: {}, has {} worker {} for {} ms and lets nobody in; {}{}", task,
+        watch.mostly_blocked() ? "blocked" : "kept", worker.index(), milliseconds(watch.used()),
+        watch.mostly_blocked()
+            ? "make calls that block through co_await blocking(...)"
+            : "in long computations co_await checkpoint() now and then, or make them through "
+              "co_await blocking(...)",
+        more));
+}
+
+// A task that does not come back while the runtime ends: after the grace period it gets
+// shutdown_timeout. The grace period may have to end without its timer, which a worker fires.
+void watchdog::watch_end(nanoseconds elapsed) noexcept {
+    const runtime_phase phase = runtime_.phase();
+    if (phase < runtime_phase::draining || hang_reported_) { return; }
+    ending_ += elapsed;
+    if (phase >= runtime_phase::stopping) { stopping_ += elapsed; }
+    if (!runtime_.has_hung(ending_, stopping_)) { return; }
+    std::string tasks;
+    for (std::uint32_t i = 0; i < runtime_.processor_count(); ++i) {
+        const std::string task = describe(runtime_.worker_at(i).p.mark.look());
+        if (!task.empty()) { tasks += fmt::format("; worker {}: {}", i, task); }
+    }
+    hang_reported_ = true;
+    runtime_.report_hang(tasks);
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+//
+// The watchdog: a thread without a processor that watches the progress of all workers (Go's sysmon).
+//
+// Coroutines cannot be preempted: only the branch itself can let others in, at an await, and it does
+// so when the attention word of its worker asks for it. Branches and the loop of the worker bound
+// what they can count. What needs a clock is the watchdog's: reading one at every switch would cost
+// more than the switch.
+//
+//     what it sees                                what it does
+//     a branch has run for 5 ms, others wait      slice_over: what the branch leaves in runnext goes
+//                                                 behind the ring
+//     for 10 ms, others wait                      yield_wanted: it goes behind the global queue at
+//                                                 its next await
+//     for 10 ms in which its thread had a         counts an overrun (processor_statistics)
+//     processor, or was blocked
+//     likewise for runtime_options::hog_report    reports task, spawn site, last await and what to do
+//     a due timer of the worker's heap, or work   timer_due, ring_has_work: the worker looks at its
+//     in its poller, while one branch runs on     next await, not only when the branch is over
+//     the runtime ends, and a worker does not     calls runtime_options::on_hang
+//     come back for shutdown_timeout
+//
+// How it looks. Every worker publishes which branch it runs and how many it has run
+// (run_mark.hpp). The same count at two looks is one branch that goes on. The looks are 1 ms apart
+// while there is such a branch, and up to 4 ms otherwise, so an overrun is seen after 10 to 15 ms.
+// A look costs a few loads for each worker; the clock and the state of a thread are asked for only
+// when its branch goes on.
+//
+// When it sleeps. After 100 ms in which nothing has run it rests until a worker begins to work again
+// (rest_word.hpp). Sleeps are never longer than a few milliseconds otherwise, so nobody has to wake
+// it while it watches.
+//
+// What time counts. A look counts at most twice the sleep that came before it, however late it is:
+// when the process was stopped, or the whole machine, the tasks had no time either. And a task is
+// blamed only for time that its thread has used (thread_usage.hpp). Time slices go by the slice
+// clock, which tests hold; while it stands, nothing overruns.
+//
+// Who may touch what. The watchdog's own state belongs to its thread. Of workers it reads the mark,
+// sizes of queues, the earliest timer and flags of the poller, all of them atomic hints, and writes
+// attention bits and the counters of overruns. The name of a task is read under the protocol of
+// run_mark.hpp. It holds no lock while it logs.
+//
+// Its life. It starts when all workers are ready and ends when all have left their loops. Where the
+// system refuses the thread, the runtime says so in one line and works without: slices of chains
+// still end by count and clock, but nobody asks a single long branch for anything.
+//
+// Rejected: a timer signal for each worker (it costs an interrupt for each slice, and its handler may
+// do no more than set the same bit); the sentinel as the watchdog (while all are busy there is none,
+// and that is when it is needed).
+#pragma once
+
+#include "lib/sched/run_watch.hpp"
+
+#include <weft/detail/base/layer.hpp>
+#include <weft/detail/sched/rest_word.hpp>
+#include <weft/detail/sched/run_mark.hpp>
+#include <weft/detail/sched/task_control.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace weft::detail {
+
+class runtime_core;
+class worker_thread;
+
+class watchdog {
+public:
+    explicit watchdog(runtime_core& runtime) noexcept : runtime_(runtime) {}
+    ~watchdog();
+    watchdog(const watchdog&) = delete;
+    watchdog& operator=(const watchdog&) = delete;
+
+    /// Starter, when every worker is there and none has begun. Without a thread it says so in the
+    /// log. The thread calls `begin_thread` first.
+    void start(const sigset_t& mask_in_fork) noexcept;
+    /// Worker 0, when all workers have left their loops: returns when the thread has ended.
+    void stop() noexcept;
+    /// Has there been a thread? Constant from start() on.
+    bool watches() const noexcept { return watches_; }
+
+    /// A worker that has found work after it was without: see rest_word.hpp.
+    void work_begins() noexcept {
+        if (rest_.begin_work()) [[unlikely]] { wake(); }
+    }
+
+    /// Whoever gives a control block back: see run_mark.hpp.
+    examination<layer, task_control> examined;
+
+    /// For tests: how often it has looked. Release and acquire: what a look does comes before.
+    std::uint64_t looks() const noexcept { return looks_.load(std::memory_order_acquire); }
+    bool rests() const noexcept { return rest_.value() == rest_.resting; }
+
+private:
+    using nanoseconds = std::chrono::nanoseconds;
+
+    static constexpr nanoseconds shortest_sleep = std::chrono::milliseconds(1);
+    static constexpr nanoseconds longest_sleep = std::chrono::milliseconds(4);
+    /// Looks at the longest distance that see nothing, before it rests.
+    static constexpr int quiet_looks = 25;
+
+    struct watched {
+        run_watch watch;
+        thread_usage usage;
+        bool measured = false;
+    };
+    enum class activity : std::uint8_t { none, some, lasting };
+
+    void wake() noexcept;
+    void run() noexcept;
+    void rest() noexcept;
+    activity look_around(nanoseconds elapsed) noexcept;
+    void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
+    void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
+    void report(const worker_thread& worker, const run_watch& watch) noexcept;
+    void watch_end(nanoseconds elapsed) noexcept;
+    std::string describe(const run_sight<branch>& seen) noexcept;
+
+    runtime_core& runtime_;
+    rest_word<layer> rest_;
+    std::atomic<std::uint64_t> looks_{0};
+    std::vector<watched> watched_;
+    report_limit limit_;
+    nanoseconds ending_{0};    ///< Since the runtime was asked to end.
+    nanoseconds stopping_{0};  ///< Since its workers were told to leave their loops.
+    bool hang_reported_ = false;
+    std::thread thread_;
+    bool watches_ = false;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+
+// Model of the watchdog's rest: it never sleeps while somebody works.
+
+#include <weft/detail/sched/idle_protocol.hpp>
+#include <weft/detail/sched/rest_word.hpp>
+
+#include "explorer.hpp"
+
+namespace model = weft::model;
+using layer = model::model_layer;
+using order = std::memory_order;
+
+namespace {
+
+struct worker;
+struct link {
+    layer::var<worker*> next{nullptr};
+    layer::var<worker*> previous{nullptr};
+    layer::var<bool> listed{false};
+};
+struct worker {
+    link parked;
+};
+
+struct fixture {
+    weft::detail::rest_word<layer> rest;
+    weft::detail::idle_protocol<layer, worker> idle{2};
+    worker workers[2];
+    // A worker that works until the watchdog has seen it, or 0. Relaxed on purpose.
+    layer::atomic<int> working{0};
+    layer::atomic<int> wakes{0};
+
+    explicit fixture(int parked) {
+        for (int i = 0; i < parked; ++i) idle.park(workers[i], false);
+    }
+
+    // As worker_thread::next(), after find_work() has returned.
+    void begin_work() {
+        if (rest.begin_work()) { wakes.fetch_add(1, order::relaxed); }
+    }
+    void work() {
+        begin_work();
+        working.store(1, order::relaxed);
+        model::block_until([this] { return working.peek() == 0; }, "waiting to be watched");
+    }
+    // As the watchdog's loop, which looks again and again while it does not rest.
+    void watch(int expected) {
+        int seen = 0;
+        while (seen < expected) {
+            if (working.peek() != 0) {
+                working.store(0, order::relaxed);
+                ++seen;
+                continue;
+            }
+            if (rest.begin_rest([this] { return idle.all_parked(); })) {
+                model::block_until([this] { return rest.word().peek() != rest.resting; },
+                                   "the watchdog rests");
+                rest.end_rest();
+            } else if (rest.is_ended()) {
+                return;
+            } else if (working.peek() == 0) {
+                layer::pause();
+            }
+        }
+    }
+};
+
+// A worker comes out of its park by itself while the watchdog goes to rest.
+void a_worker_wakes_up() {
+    fixture all(2);
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"worker", [&] {
+                                               all.idle.unpark(all.workers[0], true);
+                                               all.work();
+                                           }});
+}
+
+// One that works takes the other one off the list; that one works.
+void a_worker_is_woken() {
+    fixture all(2);
+    layer::atomic<bool> woken{false};
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"waker",
+                                           [&] {
+                                               if (all.idle.wake_one(nullptr) != nullptr) {
+                                                   woken.store(true, order::release);
+                                               }
+                                           }},
+                       model::named_thread{"worker", [&] {
+                                               while (!woken.load(order::acquire)) {
+                                                   layer::pause();
+                                               }
+                                               all.idle.unpark(all.workers[1], true);
+                                               all.work();
+                                           }});
+}
+
+// It parks, is found by its recheck, and works; the watchdog may have seen it parked.
+void a_worker_parks_and_comes_back() {
+    fixture all(1);
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"worker", [&] {
+                                               all.idle.park(all.workers[1], false);
+                                               all.idle.unpark(all.workers[1], true);
+                                               all.work();
+                                           }});
+}
+
+void two_workers_wake_up() {
+    fixture all(2);
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"worker",
+                                           [&] {
+                                               all.idle.unpark(all.workers[0], true);
+                                               all.begin_work();
+                                           }},
+                       model::named_thread{"other worker", [&] {
+                                               all.idle.unpark(all.workers[1], true);
+                                               all.work();
+                                           }});
+}
+
+// Who wakes it pays for a system call, so of two only one does.
+void one_of_two_wakes() {
+    fixture all(2);
+    const auto come_back = [&](int which) {
+        all.idle.unpark(all.workers[which], true);
+        all.begin_work();
+    };
+    bool rested = false;
+    model::run_threads(
+        model::named_thread{"watchdog",
+                            [&] { rested = all.rest.begin_rest([&] { return all.idle.all_parked(); }); }},
+        model::named_thread{"worker", [&] { come_back(0); }},
+        model::named_thread{"other worker", [&] { come_back(1); }});
+    model::check(all.wakes.peek() <= 1, "two wake one watchdog");
+    model::check(!rested || all.wakes.peek() == 1, "nobody wakes it");
+    model::check(rested || all.rest.value() == all.rest.watching, "it seems to rest");
+}
+
+void it_ends() {
+    fixture all(2);
+    layer::var<int> message{0};
+    model::run_threads(model::named_thread{"watchdog",
+                                           [&] {
+                                               all.watch(100);
+                                               model::check(message == 1, "an old message");
+                                           }},
+                       model::named_thread{"worker",
+                                           [&] {
+                                               all.idle.unpark(all.workers[0], true);
+                                               all.begin_work();
+                                           }},
+                       model::named_thread{"end", [&] {
+                                               message = 1;
+                                               all.rest.end();
+                                           }});
+}
+
+const model::scenario scenarios[] = {
+    {"a worker wakes up", a_worker_wakes_up},
+    {"a worker is woken", a_worker_is_woken},
+    {"a worker parks and comes back", a_worker_parks_and_comes_back},
+    {"two workers wake up", two_workers_wake_up},
+    {"one of two wakes", one_of_two_wakes},
+    {"it ends", it_ends},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    return model::run_scenarios(argc, argv, "rest_word", scenarios);
+}
