@@ -193,6 +193,7 @@ TEST_CASE("S19 the global queue is first in, first out, and has no limit", "[con
 
 TEST_CASE("S20 the global queue is fed by overflow, by overrun branches and from outside",
           "[conformance]") {
+    const weft::test::held_slice_clock still;
     auto overrun = []() -> weft::task<> {
         // What the watchdog asks of a task that has used up its slice.
         this_worker().set_attention(weft::detail::attention::yield_wanted);

@@ -223,6 +223,7 @@ TEST_CASE("S33 two pairs that play ping-pong share a processor evenly", "[confor
 }
 
 TEST_CASE("128 inline completions, then the task goes behind the ring", "[conformance]") {
+    const weft::test::held_slice_clock still;
     enum class way { operation, checkpoint, child };
     auto child = []() -> weft::task<> { co_return; };
     // Looks from the ring how far the other one got with one resume.

@@ -6,6 +6,7 @@
 #include "support/child_process.hpp"
 #include "support/network.hpp"
 #include "support/scale.hpp"
+#include "support/skip.hpp"
 
 #include <weft/net/tcp.hpp>
 #include <weft/runtime.hpp>
@@ -110,8 +111,7 @@ weft::task<std::size_t> echo_once() {
 
 TEST_CASE("io_uring that fails at any step, with any errno, leads to epoll", "[faults][netpoll]") {
     if (!weft::test::io_uring_starts()) {
-        WARN("io_uring cannot start here, so that no later step can fail; not tested");
-        return;
+        WEFT_SKIP("io_uring cannot start here, so that no later step can fail");
     }
     const std::size_t descriptors = weft::test::descriptor_count();
     const std::size_t threads = weft::test::thread_count();
@@ -161,8 +161,7 @@ TEST_CASE("io_uring that fails at any step, with any errno, leads to epoll", "[f
 TEST_CASE("rings that were enabled before the fall-back are given back at once",
           "[faults][netpoll]") {
     if (!weft::test::io_uring_starts()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("io_uring cannot start here");
     }
     system_calls table = kernel_system_calls();
     table.io_uring_register = [](int fd, unsigned operation, void* argument, unsigned count) {
@@ -276,8 +275,7 @@ TEST_CASE("a filter that forbids io_uring_enter alone leads to epoll", "[faults]
 TEST_CASE("an unprivileged user with little locked memory starts, on whichever netpoller",
           "[faults][netpoll]") {
     if (::getuid() != 0) {
-        WARN("only root can become somebody else; not tested");
-        return;
+        WEFT_SKIP("only root can become somebody else");
     }
     const auto result = weft::test::run_in_child([] {
         const rlimit limit{.rlim_cur = 64 * 1024, .rlim_max = 64 * 1024};

@@ -6,6 +6,7 @@
 #include "support/child_process.hpp"
 #include "support/network.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 
 #include "lib/netpoll/descriptor_table.hpp"
 #include "lib/netpoll/ring_poller.hpp"
@@ -212,8 +213,7 @@ weft::task<> fail_for_a_while(int error) {
 
 TEST_CASE("a ring that refuses to be entered now and then loses nothing", "[faults][netpoll]") {
     if (!has_io_uring()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("this run is not to use io_uring, or cannot");
     }
     const weft::test::replaced_calls faulty(faulty_calls());
     for (const int error : {EINTR, EAGAIN, EBUSY, ENOMEM}) {
@@ -226,8 +226,7 @@ TEST_CASE("a ring that refuses to be entered now and then loses nothing", "[faul
 
 TEST_CASE("a ring that drops its completions now and then loses nothing", "[faults][netpoll]") {
     if (!has_io_uring()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("this run is not to use io_uring, or cannot");
     }
     const weft::test::replaced_calls faulty(faulty_calls());
     for (const unsigned every : {5U, 23U}) {
@@ -240,8 +239,7 @@ TEST_CASE("a ring that drops its completions now and then loses nothing", "[faul
 TEST_CASE("a ring that refuses for a while goes on, one that refuses for ever ends the process",
           "[faults][netpoll]") {
     if (!has_io_uring()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("this run is not to use io_uring, or cannot");
     }
     const weft::test::replaced_calls faulty(faulty_calls());
     for (const int error : {EINTR, EAGAIN, EBUSY, ENOMEM}) {
@@ -356,8 +354,7 @@ weft::task<> forge_old_completions() {
 
 TEST_CASE("row 24: a completion of an earlier poll is ignored", "[faults][netpoll]") {
     if (!has_io_uring()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("this run is not to use io_uring, or cannot");
     }
     run_on_rings(forge_old_completions(), 1);
 }
