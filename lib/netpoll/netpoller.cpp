@@ -6,6 +6,7 @@
 #include <weft/detail/netpoll/netpoller.hpp>
 
 #include "lib/netpoll/epoll_poller.hpp"
+#include "lib/netpoll/rescue_signal.hpp"
 #include "lib/netpoll/ring_poller.hpp"
 
 #include <fmt/format.h>
@@ -27,12 +28,14 @@ class ring_netpoller final : public netpoller {
 public:
     /// Makes the rings; on a failure the object is of no use.
     start_result set_up(unsigned workers);
+    bool rescues() const noexcept { return handler_.installed(); }
 
     std::string_view name() const noexcept override { return "io_uring"; }
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
     bool needs_watcher() const noexcept override { return false; }
 
 private:
+    rescue_handler handler_;  // Longer than the rings that it enters.
     std::vector<std::unique_ptr<ring_poller>> pollers_;
 };
 
@@ -91,6 +94,7 @@ start_result ring_netpoller::set_up(unsigned workers) {
             continue;
         }
         if (result.error != 0) return result;
+        if (rescues()) made->allow_rescue();
         pollers_.push_back(std::move(made));
     }
     return {};
@@ -105,7 +109,14 @@ std::unique_ptr<netpoller> make_netpoller(backend_choice choice, unsigned worker
     {
         auto rings = std::make_unique<ring_netpoller>();
         failure = rings->set_up(workers);
-        if (failure.error == 0) return rings;
+        if (failure.error == 0) {
+            if (!rings->rescues() && log) {
+                log("weft: the program handles SIGURG itself, so a task that keeps its worker also "
+                    "keeps the sockets that wait there; leave SIGURG to weft, or let no task run "
+                    "for long");
+            }
+            return rings;
+        }
     }
     if (choice == backend_choice::io_uring) {
         throw std::system_error(

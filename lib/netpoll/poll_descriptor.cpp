@@ -126,7 +126,8 @@ poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& wai
     check_not_inherited();
     side& on = side_of(which);
     poller& io = waiter.current->io();
-    const wait_decision decision = on.wait(&waiter, io.home());
+    const wait_decision decision = on.wait(
+        &waiter, io.home(), [](std::uint16_t home) { return poll_home::mark_of(home).stranded(); });
     switch (decision.step) {
     case wait_step::ready: return wait_outcome::ready;
     case wait_step::failed:

@@ -22,6 +22,8 @@ constexpr std::size_t home_count = 65536;
 
 /// Zero-initialised, so that the pages of unused entries are never touched.
 constinit std::array<layer::atomic<poll_home*>, home_count> homes{};
+/// Apart from the homes, since who asks does not keep a home from being destroyed.
+constinit std::array<stranded_mark<layer>, home_count> marks{};
 constinit std::mutex homes_lock;
 constinit std::size_t next_index = 0;
 
@@ -48,7 +50,15 @@ poll_home::poll_home() : index_(add_home(this)) {}
 
 poll_home::~poll_home() {
     const std::lock_guard guard(homes_lock);
+    marks[index_].back();
     homes[index_].store(nullptr, std::memory_order_relaxed);
+}
+
+const stranded_mark<layer>& poll_home::mark_of(std::uint16_t home) noexcept {
+    return marks[home];
+}
+stranded_mark<layer>& poll_home::mark() noexcept {
+    return marks[index_];
 }
 
 void poll_home::lock_table() noexcept {

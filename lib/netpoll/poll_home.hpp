@@ -5,6 +5,7 @@
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/netpoll/home_word.hpp>
 #include <weft/detail/netpoll/poll_record.hpp>
+#include <weft/detail/netpoll/stranded_mark.hpp>
 
 #include <cstdint>
 
@@ -35,6 +36,10 @@ public:
 
     std::uint16_t home_index() const noexcept { return index_; }
 
+    /// Any thread: is the owner of that home kept by a task? Also for a home that does not exist any
+    /// more.
+    static const stranded_mark<layer>& mark_of(std::uint16_t home) noexcept;
+
     /// The lock of the table that the indices name; held over a fork.
     static void lock_table() noexcept;
     static void unlock_table() noexcept;
@@ -43,6 +48,8 @@ protected:
     /// Throws std::system_error when the process has too many homes.
     poll_home();
     ~poll_home();
+
+    stranded_mark<layer>& mark() noexcept;
 
     virtual bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                         branch_list& readied) noexcept = 0;

@@ -113,6 +113,27 @@ public:
     /// Hands over entries only, as a full queue needs it. 0 or an errno.
     int submit() noexcept;
 
+    /// The owner's thread, in a signal handler at any point: hands over what is in the queue and runs
+    /// deferred work until none is left, within a bound. Takes no completion.
+    void enter_for_others() noexcept;
+
+    /// Any thread, one at a time: `visit` gets the user_data of each completion that the owner has
+    /// not taken, from the position `from` on, which moves behind them. The kernel may write over
+    /// those that the owner takes meanwhile; `visit` may then get a later one instead.
+    template <class Visit>
+    void peek_completions(unsigned& from, Visit&& visit) noexcept {
+        // Acquire pairs with the kernel's release of the tail: the completions are complete.
+        const unsigned tail = std::atomic_ref(*ring_.cq.ktail).load(std::memory_order_acquire);
+        const unsigned head = std::atomic_ref(*ring_.cq.khead).load(std::memory_order_relaxed);
+        // What is left of the last look may have been taken since.
+        if (tail - from > tail - head) from = head;
+        for (; from != tail; ++from) {
+            // Relaxed: one word, which is the one or the other completion's.
+            visit(std::atomic_ref(ring_.cq.cqes[from & completion_mask_].user_data)
+                      .load(std::memory_order_relaxed));
+        }
+    }
+
     /// As enter(), but waits for one completion until `deadline`. ETIME tells that it passed.
     int wait(monotonic_time deadline) noexcept;
 

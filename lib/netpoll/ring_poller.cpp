@@ -2,6 +2,7 @@
 #include "lib/netpoll/ring_poller.hpp"
 
 #include "lib/netpoll/descriptor_table.hpp"
+#include "lib/netpoll/rescue_signal.hpp"
 #include "lib/netpoll/system_calls.hpp"
 
 #include <weft/detail/base/assert.hpp>
@@ -118,7 +119,33 @@ start_result ring_poller::set_up(unsigned entries) noexcept {
 }
 
 start_result ring_poller::enable_on_this_thread() noexcept {
-    return ring_.enable();
+    const start_result result = ring_.enable();
+    if (result.error == 0 && may_interrupt_) admit_rescue(ring_);
+    return result;
+}
+
+void ring_poller::disable_on_this_thread() noexcept {
+    end_rescue();
+    ring_.give_back_thread();
+}
+
+// Rescue.
+
+bool ring_poller::interrupt_owner(::pid_t thread) noexcept {
+    if (!may_interrupt_) return false;
+    mark().strand();
+    // What was posted already needs no signal.
+    if (ring_.needs_enter() || ring_.unsubmitted() != 0) send_rescue_signal(thread);
+    return true;
+}
+
+void ring_poller::take_for_owner(branch_list& readied) noexcept {
+    ring_.peek_completions(peeked_, [&](std::uint64_t told) {
+        if (static_cast<entry_kind>(told >> kind_shift) != entry_kind::poll) return;
+        const auto ref = static_cast<record_ref>((told >> record_shift) & record_mask) + 1;
+        const poll_record& record = descriptors.record(ref);
+        descriptor_of(record).notify(record.which(), false, readied);
+    });
 }
 
 // Pushing.
@@ -222,11 +249,13 @@ bool ring_poller::has_work() const noexcept {
 }
 
 void ring_poller::poll(branch_list& readied) noexcept {
+    mark().back();
     take_requests();
     turn(readied);
 }
 
 void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
+    mark().back();
     take_requests();
     push_waiting(readied);
     const bool nothing_to_do = !rung_ && doorbell_armed_ && unarmed_.empty() &&
@@ -415,7 +444,7 @@ void ring_poller::shut_down() noexcept {
     cancel_everything(readied);
     take_requests();
     release_cancelled(readied);
-    ring_.give_back_thread();
+    disable_on_this_thread();
     ready_each(readied);
 }
 

@@ -26,6 +26,15 @@
 // do at most once a millisecond. When it has refused for `patience` without a pause, the process
 // ends with a message, since entries and completions of this ring cannot go elsewhere.
 //
+// Rescue. A task that keeps the owner keeps everybody who waits in its ring. Others may interrupt the
+// owner's thread by a signal, whose handler enters the ring (rescue_signal.hpp), and then read the
+// completions without taking them: they notify the descriptors, so that who waits tries again on
+// another worker, and leave the completions to the owner, which later notifies once more for
+// nothing. So nothing of the owner is touched, and there is no lock. A notification too many is
+// always allowed, since an operation tries before it waits; none is lost, since all stays where the
+// owner finds it. The ring counts as stranded from then on until its owner is back
+// (stranded_mark.hpp): whoever would wait for a poll there arms one on its own ring instead.
+//
 // The doorbell is an eventfd with a multishot poll. It is never read: each write is an event. A
 // multishot ends when completions overflow; then it is armed again, which reports at once, since
 // the eventfd is readable for ever after its first write. So no ring of the bell is lost.
@@ -55,7 +64,7 @@ public:
     start_result set_up(unsigned entries) noexcept;
 
     start_result enable_on_this_thread() noexcept override;
-    void disable_on_this_thread() noexcept override { ring_.give_back_thread(); }
+    void disable_on_this_thread() noexcept override;
     void shut_down() noexcept override;
     void poll(branch_list& readied) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
@@ -64,8 +73,13 @@ public:
     void end_sleep() noexcept override {}
     bool has_work() const noexcept override;
     bool wants_owner() const noexcept override {
-        return ring_.needs_enter() || ring_.has_completions() || !inbox_.empty();
+        return ring_.needs_enter() || ring_.has_completions() || ring_.unsubmitted() != 0 ||
+               !inbox_.empty();
     }
+    bool interrupt_owner(::pid_t thread) noexcept override;
+    void take_for_owner(branch_list& readied) noexcept override;
+    /// Starter: the handler of the rescue signal is there.
+    void allow_rescue() noexcept { may_interrupt_ = true; }
     bool has_unsubmitted() const noexcept override {
         return ring_.unsubmitted() != 0 || !unarmed_.empty() || uncancelled_ != no_record;
     }
@@ -120,6 +134,8 @@ private:
     bool rung_ = false;                   ///< Woken since the last wait().
     bool lost_ = false;                   ///< The kernel had to drop completions.
     monotonic_time refused_since_ = no_deadline;  ///< Since when no enter has succeeded.
+    bool may_interrupt_ = false;
+    unsigned peeked_ = 0;                 ///< Of whoever looks for the owner.
     bool everything_cancelled_ = false;   ///< The answer to cancel_everything() has come.
     poll_list polls_;                     ///< Known to the kernel, or in its queue.
     poll_list unarmed_;                   ///< Found no space in the queue.

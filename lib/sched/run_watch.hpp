@@ -25,6 +25,7 @@ struct waiting_work {
     bool in_queues = false;  ///< Its own queue, or the global one.
     bool timer = false;      ///< A timer of its heap that is due.
     bool poller = false;     ///< What only its own thread can take from its poller.
+    bool any_idle = false;   ///< Somebody else has nothing to do.
 };
 
 /// What the watchdog is to do about a worker.
@@ -33,6 +34,7 @@ struct watch_verdict {
     bool yield = false;       ///< Ask the branch to go behind the global queue.
     bool timer_due = false;   ///< Ask the worker for its timers.
     bool ring = false;        ///< Ask it for its poller.
+    bool relieve = false;     ///< Let others have what waits for this worker.
     bool overrun = false;     ///< Count it.
     bool report = false;
 };
@@ -74,6 +76,9 @@ public:
         if (waiting.in_queues && held_ >= slice) {
             verdict.yield = !std::exchange(told_.yield, true);
         }
+        // With a processor idle others find its queue and its timers by themselves; what is in its
+        // poller nobody finds.
+        verdict.relieve = waiting.any_idle ? waiting.poller : held_ >= slice;
         if (used_ >= slice) { verdict.overrun = !std::exchange(overrun_, true); }
         if (used_ >= std::max(report_after, next_report_)) {
             verdict.report = true;

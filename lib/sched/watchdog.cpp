@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
 
 namespace weft::detail {
@@ -41,6 +42,8 @@ void watchdog::start(const sigset_t& mask_in_fork) noexcept {
         thread_ = std::thread([this, mask_in_fork] {
             restore_signals_in_fork(mask_in_fork);
             ::prctl(PR_SET_NAME, "weft-watchdog");
+            // As for workers: timed sleeps are not rounded up.
+            ::prctl(PR_SET_TIMERSLACK, 1UL);
             run();
         });
         watches_ = true;
@@ -77,10 +80,19 @@ void watchdog::run() noexcept {
         const nanoseconds elapsed = std::clamp(nanoseconds(now - before), nanoseconds(0), 2 * sleep);
         before = now;
         const activity seen = look_around(elapsed);
+        if (take_for_owners()) {
+            futex_wait(rest_.word(), rest_.watching, after(monotonic_now(), answer_time));
+            take_for_owners();
+        }
         watch_end(elapsed);
         // Release pairs with looks().
         looks_.fetch_add(1, std::memory_order_release);
-        sleep = seen == activity::lasting ? shortest_sleep : std::min(2 * sleep, longest_sleep);
+        if (seen != activity::lasting) {
+            sleep = std::min(2 * sleep, longest_sleep);
+        } else {
+            // With a processor to spare, what arrives for the one that is kept is soon found.
+            sleep = runtime_.idle.parked_hint() != 0 ? shortest_sleep / 2 : shortest_sleep;
+        }
         quiet = seen == activity::none ? quiet + 1 : 0;
         if (quiet >= quiet_looks) {
             rest();
@@ -121,6 +133,7 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
 void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept {
     if (!of.watch.see(worker.p.mark.look())) {
         of.measured = false;
+        of.interrupted = false;
         return;
     }
     thread_usage::used used;
@@ -132,9 +145,60 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
     const waiting_work waiting{
         .in_queues = worker.p.queue.size() != 0 || runtime_.global.size() != 0,
         .timer = worker.p.timers.earliest_hint() <= monotonic_now(),
-        .poller = runtime_.net().worker_poller(worker.index()).wants_owner()};
-    act(worker, of.watch,
-        of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report));
+        .poller = runtime_.net().worker_poller(worker.index()).wants_owner(),
+        .any_idle = runtime_.idle.parked_hint() != 0};
+    const watch_verdict verdict =
+        of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report);
+    act(worker, of.watch, verdict);
+    if (verdict.relieve) { relieve(worker, of); }
+}
+
+// ---------------------------------------------------------------------------------------------
+// What others may have of a worker that does not come back.
+
+void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
+    poller& io = runtime_.net().worker_poller(worker.index());
+    if (io.wants_owner() && io.interrupt_owner(worker.thread().id)) { of.interrupted = true; }
+    // Those who are idle look for these themselves.
+    if (runtime_.idle.parked_hint() != 0 || runtime_.processor_count() == 1) { return; }
+    take_timers(worker);
+    take_queue(worker);
+}
+
+// As a thief that has no processor: what it takes goes to the global queue.
+void watchdog::take_queue(worker_thread& of) noexcept {
+    branch_list taken;
+    while (branch* first = of.p.queue.steal_into(in_passing_, false)) {
+        taken.push_back(first);
+        while (branch* each = in_passing_.pop()) { taken.push_back(each); }
+    }
+    if (branch* next = of.p.queue.peek_next()) {
+        if (branch* stolen = of.p.queue.steal_next(next)) { taken.push_back(stolen); }
+    }
+    if (!taken.empty()) { runtime_.inject(taken); }
+}
+
+void watchdog::take_timers(worker_thread& of) noexcept {
+    const monotonic_time now = monotonic_now();
+    if (of.p.timers.earliest_hint() > now) { return; }
+    timer* due[64];
+    const std::size_t count = of.p.timers.collect_due(now, due, std::size(due));
+    branch_list readied;
+    for (std::size_t i = 0; i < count; ++i) { due[i]->fire(readied); }
+    if (!readied.empty()) { runtime_.inject(readied); }
+}
+
+// Completions that interrupted workers have posted. True: a worker was interrupted.
+bool watchdog::take_for_owners() noexcept {
+    bool any = false;
+    for (std::uint32_t i = 0; i < watched_.size() && i < runtime_.processor_count(); ++i) {
+        if (!watched_[i].interrupted) { continue; }
+        any = true;
+        branch_list readied;
+        runtime_.net().worker_poller(i).take_for_owner(readied);
+        if (!readied.empty()) { runtime_.inject(readied); }
+    }
+    return any;
 }
 
 void watchdog::act(worker_thread& worker, const run_watch& watch,

@@ -17,14 +17,18 @@
 //     likewise for runtime_options::hog_report    reports task, spawn site, last await and what to do
 //     a due timer of the worker's heap, or work   timer_due, ring_has_work: the worker looks at its
 //     in its poller, while one branch runs on     next await, not only when the branch is over
+//     work in the poller of such a worker, and    interrupts the thread, so that it posts its
+//     somebody is idle, or 10 ms have passed      completions, and wakes who waits for them
+//     due timers and branches of a worker that    fires the timers, and moves the branches to the
+//     has run one branch for 10 ms, nobody idle   global queue
 //     the runtime ends, and a worker does not     calls runtime_options::on_hang
 //     come back for shutdown_timeout
 //
-// How it looks. Every worker publishes which branch it runs and how many it has run
-// (run_mark.hpp). The same count at two looks is one branch that goes on. The looks are 1 ms apart
-// while there is such a branch, and up to 4 ms otherwise, so an overrun is seen after 10 to 15 ms.
-// A look costs a few loads for each worker; the clock and the state of a thread are asked for only
-// when its branch goes on.
+// How it looks. Every worker publishes which branch it runs and how many it has run (run_mark.hpp).
+// The same count at two looks is one branch that goes on. The looks are 1 ms apart while there is
+// such a branch, 0.5 ms if somebody is idle besides, and up to 4 ms otherwise, so an overrun is seen
+// after 10 to 15 ms. A look costs a few loads for each worker; the clock and the state of a thread
+// are asked for only when its branch goes on.
 //
 // When it sleeps. After 100 ms in which nothing has run it rests until a worker begins to work again
 // (rest_word.hpp). Sleeps are never longer than a few milliseconds otherwise, so nobody has to wake
@@ -52,6 +56,7 @@
 #include "lib/sched/run_watch.hpp"
 
 #include <weft/detail/base/layer.hpp>
+#include <weft/detail/sched/local_queue.hpp>
 #include <weft/detail/sched/rest_word.hpp>
 #include <weft/detail/sched/run_mark.hpp>
 #include <weft/detail/sched/task_control.hpp>
@@ -101,6 +106,9 @@ private:
 
     static constexpr nanoseconds shortest_sleep = std::chrono::milliseconds(1);
     static constexpr nanoseconds longest_sleep = std::chrono::milliseconds(4);
+    /// How long a thread that has a processor may take to answer a signal; others are seen to at
+    /// the next look.
+    static constexpr nanoseconds answer_time = std::chrono::microseconds(50);
     /// Looks at the longest distance that see nothing, before it rests.
     static constexpr int quiet_looks = 25;
 
@@ -108,6 +116,7 @@ private:
         run_watch watch;
         thread_usage usage;
         bool measured = false;
+        bool interrupted = false;
     };
     enum class activity : std::uint8_t { none, some, lasting };
 
@@ -116,6 +125,10 @@ private:
     void rest() noexcept;
     activity look_around(nanoseconds elapsed) noexcept;
     void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
+    void relieve(worker_thread& worker, watched& of) noexcept;
+    void take_queue(worker_thread& of) noexcept;
+    void take_timers(worker_thread& of) noexcept;
+    bool take_for_owners() noexcept;
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
     void report(const worker_thread& worker, const run_watch& watch) noexcept;
     void watch_end(nanoseconds elapsed) noexcept;
@@ -125,6 +138,8 @@ private:
     rest_word<layer> rest_;
     std::atomic<std::uint64_t> looks_{0};
     std::vector<watched> watched_;
+    /// Where branches lie on their way from one worker's queue to the global one.
+    local_queue<layer, branch> in_passing_;
     report_limit limit_;
     nanoseconds ending_{0};    ///< Since the runtime was asked to end.
     nanoseconds stopping_{0};  ///< Since its workers were told to leave their loops.

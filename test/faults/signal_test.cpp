@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/scheduler.hpp"
 
 #include <weft/weft.hpp>
 
@@ -118,6 +119,8 @@ TEST_CASE("fault 20: worker threads block what is not theirs, the caller's mask 
         ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
         auto main = []() -> weft::task<int> {
             co_await weft::yield();
+            // By then it has its name.
+            weft::test::spin_until([] { return weft::test::this_core().dog.looks() != 0; });
             int right = 0;
             for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
                 const std::uint64_t mask = blocked_signals(each.path());
@@ -142,7 +145,7 @@ TEST_CASE("fault 20: worker threads block what is not theirs, the caller's mask 
             }
             co_return right;
         };
-        weft::test::child_check(weft::run(main(), {.processors = 4}) == 4, "a mask is wrong");
+        weft::test::child_check(weft::run(main(), {.processors = 4}) == 5, "a mask is wrong");
         sigset_t after;
         ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
         for (int number = 1; number < 32; ++number) {

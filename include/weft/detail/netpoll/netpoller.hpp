@@ -28,6 +28,8 @@
 #include <memory>
 #include <string_view>
 
+#include <sys/types.h>
+
 namespace weft::detail {
 
 /// One direction of a descriptor.
@@ -84,6 +86,14 @@ public:
     /// Any thread, cheap: is something here that only the owner can take, as far as others can see?
     /// epoll: never, since each worker takes what there is.
     virtual bool wants_owner() const noexcept { return false; }
+
+    /// Any thread, one at a time, while the owner's thread runs a task that keeps it: what that task
+    /// stands in the way of is seen to by others from now on, until the owner is back. Makes the
+    /// owner post its completions, which takes a moment; false if that cannot be done. Then
+    /// take_for_owner() wakes those who wait for them, elsewhere; what it does not see yet, the next
+    /// call does. What the kernel has told stays for the owner.
+    virtual bool interrupt_owner(::pid_t) noexcept { return false; }
+    virtual void take_for_owner(branch_list&) noexcept {}
 
     /// Owner, cheap: are entries prepared that the kernel has not seen?
     virtual bool has_unsubmitted() const noexcept = 0;

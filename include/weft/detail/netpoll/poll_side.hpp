@@ -124,6 +124,13 @@ public:
 
     /// After EAGAIN, or unverified, on the worker whose ring is `here`.
     wait_decision wait(Waiter* waiter, std::uint16_t here) noexcept {
+        return wait(waiter, here, [](std::uint16_t) { return false; });
+    }
+
+    /// The same where `stranded(home)` says of which rings the polls are of no use; see
+    /// stranded_mark.hpp.
+    template <class Stranded>
+    wait_decision wait(Waiter* waiter, std::uint16_t here, Stranded&& stranded) noexcept {
         // Relaxed: stored before the notification that we have taken.
         if (error_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
             return {.step = wait_step::failed,
@@ -136,8 +143,9 @@ public:
         }
         const std::uint32_t number = number_.load(std::memory_order_relaxed) + 1;
         number_.store(number, std::memory_order_relaxed);
+        const bool leaves = stranded(home_.home());
         if (!wait_.publish(waiter)) return {.step = wait_step::ready};
-        const arm_decision decision = home_.arm(here, misses_ >= MissesBeforeMove);
+        const arm_decision decision = home_.arm(here, leaves || misses_ >= MissesBeforeMove);
         switch (decision.outcome) {
         case arm_outcome::closing: return {.step = wait_step::closing};
         case arm_outcome::armed_elsewhere:

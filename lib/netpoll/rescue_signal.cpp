@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "lib/netpoll/rescue_signal.hpp"
+
+#include "lib/netpoll/ring.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace weft::detail {
+
+namespace {
+
+constinit std::mutex handler_lock;
+constinit unsigned users = 0;
+
+constinit thread_local io_ring* rescued_ring [[gnu::tls_model("initial-exec")]] = nullptr;
+
+/// The thread blocked the signal before it had a ring.
+constinit thread_local bool was_blocked = false;
+
+sigset_t only_rescue() noexcept {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, rescue_signal);
+    return signals;
+}
+
+void handle(int) noexcept {
+    const int kept = errno;
+    io_ring* const ring = rescued_ring;
+    // Pairs with admit_rescue(), on this same thread: the compiler must not look into the ring
+    // before it has the pointer, nor move what the owner did behind the pointer.
+    std::atomic_signal_fence(std::memory_order_acquire);
+    if (ring != nullptr) ring->enter_for_others();
+    errno = kept;
+}
+
+bool is_ours(const struct sigaction& action) noexcept {
+    return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == handle;
+}
+
+bool is_free(const struct sigaction& action) noexcept {
+    return (action.sa_flags & SA_SIGINFO) == 0 &&
+           (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
+}
+
+}  // namespace
+
+rescue_handler::rescue_handler() noexcept : installed_(false) {
+    const std::lock_guard held(handler_lock);
+    struct sigaction current{};
+    ::sigaction(rescue_signal, nullptr, &current);
+    if (!is_ours(current)) {
+        if (!is_free(current)) return;
+        struct sigaction ours{};
+        ours.sa_handler = handle;
+        ours.sa_flags = SA_RESTART;
+        ::sigfillset(&ours.sa_mask);
+        if (::sigaction(rescue_signal, &ours, nullptr) != 0) return;
+    }
+    ++users;
+    installed_ = true;
+}
+
+void rescue_handler::lock() noexcept {
+    handler_lock.lock();
+}
+void rescue_handler::unlock() noexcept {
+    handler_lock.unlock();
+}
+
+rescue_handler::~rescue_handler() {
+    if (!installed_) return;
+    const std::lock_guard held(handler_lock);
+    if (--users != 0) return;
+    struct sigaction current{};
+    ::sigaction(rescue_signal, nullptr, &current);
+    if (!is_ours(current)) return;  // Somebody has put another one in its place; it stays.
+    struct sigaction none{};
+    none.sa_handler = SIG_DFL;
+    ::sigaction(rescue_signal, &none, nullptr);
+}
+
+void admit_rescue(io_ring& ring) noexcept {
+    // The ring is ready before the handler can find it.
+    std::atomic_signal_fence(std::memory_order_release);
+    rescued_ring = &ring;
+    const sigset_t signal = only_rescue();
+    sigset_t before;
+    ::pthread_sigmask(SIG_UNBLOCK, &signal, &before);
+    was_blocked = ::sigismember(&before, rescue_signal) == 1;
+}
+
+void end_rescue() noexcept {
+    if (rescued_ring == nullptr) return;
+    rescued_ring = nullptr;
+    // What ends the ring must not come before it.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    // Only this one: a task may have changed the mask for others on purpose.
+    const sigset_t signal = only_rescue();
+    if (was_blocked) ::pthread_sigmask(SIG_BLOCK, &signal, nullptr);
+}
+
+void forget_rescue_in_fork() noexcept {
+    rescued_ring = nullptr;
+}
+
+void send_rescue_signal(::pid_t thread) noexcept {
+    // EAGAIN (too many signals are queued) and ESRCH: the next look tries again, or finds none.
+    ::syscall(SYS_tgkill, ::getpid(), thread, rescue_signal);
+}
+
+}  // namespace weft::detail

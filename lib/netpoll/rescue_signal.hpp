@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+//
+// The signal that makes a thread post the completions of its own ring.
+//
+// Under DEFER_TASKRUN the kernel posts completions only while the owner of a ring is inside
+// io_uring_enter. An owner whose task keeps it does not go there, and nobody else may. So others
+// send its thread a signal, and the handler enters the ring, wherever the task is just then.
+//
+// The handler is one for the process and finds the ring of its thread through a thread-local that is
+// constant-initialised and of the initial-exec model, so that reading it calls nothing. It may come
+// between any two instructions of the owner: see ring.hpp for why the ring is whole at each of them.
+// It keeps errno. System calls that it interrupts are restarted where the kernel can do so.
+//
+// Which signal. SIGURG, as Go has it: its default action is to be ignored, so one that is sent by
+// mistake does no harm; nothing in the C library uses it; debuggers pass it on; and programs that
+// want it (to be told of urgent data of a socket) are next to extinct. If one has a handler for it
+// all the same, that one stays and rescues are off, which the runtime says in its log.
+#pragma once
+
+#include <csignal>
+
+#include <sys/types.h>
+
+namespace weft::detail {
+
+class io_ring;
+
+inline constexpr int rescue_signal = SIGURG;
+
+/// Installs the handler, for the first one who asks, and takes it away after the last one has left.
+class rescue_handler {
+public:
+    rescue_handler() noexcept;
+    ~rescue_handler();
+    rescue_handler(const rescue_handler&) = delete;
+    rescue_handler& operator=(const rescue_handler&) = delete;
+
+    /// False: the program has a handler of its own for the signal.
+    bool installed() const noexcept { return installed_; }
+
+    /// The lock of the handler's users; held over a fork.
+    static void lock() noexcept;
+    static void unlock() noexcept;
+
+private:
+    bool installed_;
+};
+
+/// The calling thread has a ring of its own, which the handler may enter. From now on it does not
+/// block the signal.
+void admit_rescue(io_ring& ring) noexcept;
+/// It has none any more, and blocks the signal if it did so before.
+void end_rescue() noexcept;
+/// In the child of a fork, where the rings of the parent are not mapped.
+void forget_rescue_in_fork() noexcept;
+
+/// Sends the signal to a thread of this process that has not ended.
+void send_rescue_signal(::pid_t thread) noexcept;
+
+}  // namespace weft::detail
