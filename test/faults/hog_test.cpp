@@ -2,6 +2,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 
 #include <weft/weft.hpp>
 
@@ -242,7 +243,7 @@ TEST_CASE("fault 49: a runtime that is a static object ends with its watchdog", 
 }
 
 TEST_CASE("fault 6: a runtime whose watchdog cannot start says so, and works", "[faults]") {
-    if (::geteuid() != 0) return;  // The number of processes of another user is not known.
+    if (::geteuid() != 0) WEFT_SKIP("the number of processes of this user is not known");
     const auto result = weft::test::run_in_child([] {
         const rlimit limit{1, 1};
         weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "the limit");
