@@ -188,11 +188,13 @@ void kept() {
 // The owner comes back at any time, and may itself run the operation.
 template <bool Multishot>
 void comes_back() {
-    fixture all(2);
+    // A multishot poll goes on after its first event; a second one adds nothing but time.
+    constexpr int messages = Multishot ? 1 : 2;
+    fixture all(messages);
     all.wait_in_ring_zero(Multishot);
     model::run_threads(all.rescuer(), all.worker("worker 0", 0), all.worker("worker 1", 1),
-                       all.peer(2));
-    all.settle(2);
+                       all.peer(messages));
+    all.settle(messages);
 }
 
 // An operation that runs on another worker meets the poll of a ring that becomes stranded.
