@@ -134,6 +134,7 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
     if (!of.watch.see(worker.p.mark.look())) {
         of.measured = false;
         of.interrupted = false;
+        of.seen_next = nullptr;
         return;
     }
     thread_usage::used used;
@@ -162,19 +163,22 @@ void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
     // Those who are idle look for these themselves.
     if (runtime_.idle.parked_hint() != 0 || runtime_.processor_count() == 1) { return; }
     take_timers(worker);
-    take_queue(worker);
+    take_queue(worker, of.seen_next);
 }
 
-// As a thief that has no processor: what it takes goes to the global queue.
-void watchdog::take_queue(worker_thread& of) noexcept {
+// As a thief that has no processor: what it takes goes to the global queue. What is in runnext the
+// worker was about to run in most cases; it is taken if it is still there at the next look.
+void watchdog::take_queue(worker_thread& of, branch*& seen_next) noexcept {
     branch_list taken;
     while (branch* first = of.p.queue.steal_into(in_passing_, false)) {
         taken.push_back(first);
         while (branch* each = in_passing_.pop()) { taken.push_back(each); }
     }
-    if (branch* next = of.p.queue.peek_next()) {
+    branch* const next = of.p.queue.peek_next();
+    if (next != nullptr && next == seen_next) {
         if (branch* stolen = of.p.queue.steal_next(next)) { taken.push_back(stolen); }
     }
+    seen_next = next;
     if (!taken.empty()) { runtime_.inject(taken); }
 }
 

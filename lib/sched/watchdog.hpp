@@ -117,6 +117,7 @@ private:
         thread_usage usage;
         bool measured = false;
         bool interrupted = false;
+        branch* seen_next = nullptr;  ///< In its runnext, at the last look.
     };
     enum class activity : std::uint8_t { none, some, lasting };
 
@@ -126,7 +127,7 @@ private:
     activity look_around(nanoseconds elapsed) noexcept;
     void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
     void relieve(worker_thread& worker, watched& of) noexcept;
-    void take_queue(worker_thread& of) noexcept;
+    void take_queue(worker_thread& of, branch*& seen_next) noexcept;
     void take_timers(worker_thread& of) noexcept;
     bool take_for_owners() noexcept;
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
