@@ -71,6 +71,9 @@ public:
                                                      std::memory_order_relaxed);
     }
 
+    // Posted by tasks only.
+    bool completed_by_tasks() const noexcept final { return true; }
+
     void finish() noexcept {
         weft::detail::branch* waiting = waiter();
         if (waiting->word.complete()) weft::detail::make_ready(waiting);

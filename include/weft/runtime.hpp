@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/sched/runtime_hold.hpp>
 #include <weft/runtime_options.hpp>
 #include <weft/spawn.hpp>
 #include <weft/statistics.hpp>
@@ -30,6 +31,8 @@ namespace weft {
 /// wait for itself, and ends the process with a message.
 class runtime {
 public:
+    class guard;
+
     /// Returns when all workers are ready. Throws std::invalid_argument for options out of range,
     /// std::system_error where a forced netpoller or not a single thread can start, std::bad_alloc;
     /// nothing is left behind then.
@@ -106,6 +109,24 @@ private:
     detail::runtime_core* core_;
 };
 
+/// Says that its holder may still wake a task, so that run() does not take the tasks that wait for it
+/// for asleep (runtime_options::deadlock). A thread that is no worker, and that completes what a task
+/// waits for or stops a task through its handle, holds one until it has done so. Make it in a task,
+/// before the task waits, and move it to the thread.
+///
+/// It costs a reference count, may be copied, moved, and destroyed on any thread, and may outlive the
+/// runtime, which it does not keep.
+class runtime::guard {
+public:
+    /// In a task: for its runtime. Throws std::logic_error elsewhere.
+    guard() : hold_(detail::hold_this_runtime()) {}
+    /// On any thread.
+    explicit guard(runtime& held) noexcept : hold_(*held.core_) {}
+
+private:
+    detail::runtime_hold hold_;
+};
+
 namespace detail {
 
 /// The runtime behind run(): made, used for one main task by the calling thread, and ended.
@@ -120,6 +141,10 @@ public:
     /// Returns its control block, for take_result().
     task_control* run(std::coroutine_handle<> frame, std::source_location where);
 
+    /// After run(): did it end since all tasks were asleep?
+    bool deadlocked() const noexcept;
+    [[noreturn]] void throw_deadlock() const;
+
 private:
     runtime_core* core_;
 };
@@ -131,6 +156,7 @@ private:
 /// are asked to stop, get runtime_options::shutdown_grace to end, and are destroyed after that.
 ///
 /// The main task is queued on the first processor and taken from there like any other. Throws
+/// deadlock_error where runtime_options::deadlock asks for it,
 /// std::logic_error inside a task (a worker cannot wait for another runtime; use co_await), and
 /// what the constructor of runtime throws.
 template <class T>
@@ -141,6 +167,14 @@ T run(task<T> main, runtime_options options = {},
     }
     detail::main_runtime runtime(std::move(options));
     detail::held_task ended(runtime.run(main.release_frame(), where));
+    if (runtime.deadlocked()) [[unlikely]] {
+        try {
+            static_cast<void>(detail::take_result<T>(ended));
+        } catch (...) {
+            // What the stop made of it.
+        }
+        runtime.throw_deadlock();
+    }
     return detail::take_result<T>(ended);
 }
 

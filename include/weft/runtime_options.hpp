@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/deadlock.hpp>
 #include <weft/detail/base/compiler.hpp>
 
 #include <chrono>
@@ -67,6 +68,9 @@ struct runtime_options {
 
     /// A thread that has made no call for so long ends. Positive.
     std::chrono::nanoseconds blocking_idle_time = std::chrono::seconds(10);
+
+    /// What run() does when no task can ever go on.
+    deadlock_action deadlock = deadlock_action::report;
 
     /// Called with an exception that left a task which nobody awaits, on whichever thread learns of
     /// it: the worker that ran the task, where it was detached before; else the thread that drops

@@ -46,6 +46,24 @@ processor_choice resolve_processors(const runtime_options& options) {
     return {processors_of_machine(), false};
 }
 
+deadlock_action resolve_deadlock(deadlock_action option) {
+    const std::string_view text = environment("WEFT_DEADLOCK");
+    if (text.empty()) {
+        return option;
+    }
+    if (text == "report") {
+        return deadlock_action::report;
+    }
+    if (text == "throw") {
+        return deadlock_action::throw_exception;
+    }
+    if (text == "ignore") {
+        return deadlock_action::ignore;
+    }
+    throw std::invalid_argument(
+        fmt::format("weft: WEFT_DEADLOCK is \"{}\"; it must be report, throw or ignore", text));
+}
+
 bool resolve_pin(bool option) {
     const std::string_view text = environment("WEFT_PIN");
     if (text.empty()) {

@@ -20,6 +20,9 @@ struct processor_choice {
 /// std::invalid_argument that names the value and the allowed range.
 processor_choice resolve_processors(const runtime_options& options);
 
+/// What to do about a deadlock: WEFT_DEADLOCK, else the option. Throws std::invalid_argument.
+deadlock_action resolve_deadlock(deadlock_action option);
+
 /// Whether each worker gets a core of its own: WEFT_PIN, else the option. Throws
 /// std::invalid_argument.
 bool resolve_pin(bool option);

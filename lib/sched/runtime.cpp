@@ -64,6 +64,14 @@ task_control* main_runtime::run(std::coroutine_handle<> frame, std::source_locat
     return main;
 }
 
+bool main_runtime::deadlocked() const noexcept {
+    return !core_->deadlock().empty();
+}
+
+void main_runtime::throw_deadlock() const {
+    throw deadlock_error(core_->deadlock());
+}
+
 }  // namespace detail
 
 namespace this_runtime {

@@ -111,6 +111,7 @@ runtime_core::runtime_core(runtime_options&& options, bool caller_works, process
       cores_(cores_to_pin(options_)) {
     options_.processors = choice.count;
     options_.netpoll = resolve_backend(options_.netpoll);
+    options_.deadlock = resolve_deadlock(options_.deadlock);
     check_durations(options_);
     check_blocking(options_);
     check_hog_report(options_);
@@ -306,6 +307,9 @@ void runtime_core::run_caller() {
 
 void runtime_core::run_main(task_control& main, std::coroutine_handle<> frame) {
     main_task_ = &main;
+    // Relaxed: launch() publishes it to the other workers.
+    watches_for_sleep_.store(options_.deadlock != deadlock_action::ignore,
+                             std::memory_order_relaxed);
     workers_[0]->enter_thread();
     launch(main, frame);
     run_caller();
@@ -320,6 +324,7 @@ void runtime_core::serve_worker_zero() {
     self.run();
     wait_until_all_stopped();
     dog.stop();
+    shared_guards->detach();
     await_blocking_calls();
     enter_phase(runtime_phase::destroying);
     destroy_suspended();
@@ -607,7 +612,9 @@ bool runtime_core::anything_published() const noexcept {
 
 void runtime_core::inject(branch_list& readied) noexcept {
     for (branch* each = readied.front(); each != nullptr; each = each->next) {
-        each->status = branch_status::queued;
+        // Relaxed: who looks for sleeping tasks (sleep_report.cpp) may read it meanwhile.
+        std::atomic_ref<branch_status>(each->status)
+            .store(branch_status::queued, std::memory_order_relaxed);
     }
     global.push_batch(readied.front(), readied.back(), readied.size());
     wake_if_needed();
@@ -640,6 +647,49 @@ void runtime_core::log(std::string_view line) const noexcept {
     char end = '\n';
     const iovec parts[] = {{const_cast<char*>(line.data()), line.size()}, {&end, 1}};
     [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, parts, 2);
+}
+
+bool runtime_core::sleeps_for_good() noexcept {
+    for (const auto& each : workers_) {
+        if (each->p.timers.earliest() != no_deadline) {
+            return false;
+        }
+    }
+    return phase() == runtime_phase::running && survey_.all_asleep(slabs);
+}
+
+// The second look, with room for the list, finds the same: nothing is left that could change it.
+// Only a thread that wakes tasks without a guard could; its tasks are not reported then.
+bool runtime_core::all_asleep() noexcept {
+    if (!detail::all_asleep(*this)) {
+        return false;
+    }
+    std::size_t found = 0;
+    std::vector<sleeping_task> room;
+    idle.with_list_held([&] { return (found = survey_.found()) != 0; });
+    try {
+        room.resize(std::min(found, sleep_survey::most_listed));
+    } catch (const std::bad_alloc&) {
+        // The report lists none, then.
+    }
+    idle.with_list_held([&] { return survey_.give_room(room), true; });
+    // Relaxed: the first one to come here reports.
+    return detail::all_asleep(*this) &&
+           watches_for_sleep_.exchange(false, std::memory_order_relaxed);
+}
+
+void runtime_core::report_all_asleep() noexcept {
+    sleep_report found;
+    idle.with_list_held([&] { return found = survey_.take(), true; });
+    std::string report;
+    for (const std::string& line : found.lines()) {
+        log(line);
+        report += (report.empty() ? "" : "\n") + line;
+    }
+    if (options_.deadlock == deadlock_action::throw_exception) {
+        deadlock_ = std::move(report);
+        begin_drain();
+    }
 }
 
 void runtime_core::report_failure(const task_failure& failure) const noexcept {

@@ -26,10 +26,13 @@
 #include "lib/base/processor_count.hpp"
 #include "lib/blocking/blocking_pool.hpp"
 #include "lib/sched/global_queue.hpp"
+#include "lib/sched/guard_count.hpp"
+#include "lib/sched/sleep_report.hpp"
 #include "lib/sched/task_slabs.hpp"
 #include "lib/sched/watchdog.hpp"
 
 #include <weft/detail/netpoll/netpoller.hpp>
+#include <weft/detail/sched/all_asleep.hpp>
 #include <weft/detail/sched/foreign_gate.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/sentinel.hpp>
@@ -114,6 +117,22 @@ public:
     bool anything_published() const noexcept;
     bool unwatched() const noexcept { return netpoller_->needs_watcher(); }
     void count_wake() noexcept;
+    /// Is everything asleep for good? True at most once, and the caller reports it then.
+    bool all_asleep() noexcept;
+    void report_all_asleep() noexcept;
+
+    // What all_asleep.hpp asks of what all workers share.
+
+    bool watches_for_sleep() const noexcept {
+        // Relaxed: set before any task runs; after a report one more look does no harm.
+        return watches_for_sleep_.load(std::memory_order_relaxed);
+    }
+    bool sleeps_for_good() noexcept;
+    const std::shared_ptr<guard_count> shared_guards = std::make_shared<guard_count>(*this);
+    const guard_count& guards = *shared_guards;
+
+    /// After the end: the report, if run() is to throw it; else empty.
+    const std::string& deadlock() const noexcept { return deadlock_; }
 
     /// A task has ended on `on`: counts, and begins the stop after the last one of the draining
     /// phase.
@@ -191,6 +210,9 @@ private:
     task_control* main_task_ = nullptr;
     std::atomic<std::uint64_t> next_id_{1};
     drain_timer grace_timer_{*this};
+    std::atomic<bool> watches_for_sleep_{false};
+    sleep_survey survey_;  ///< Guarded by the lock of the list of parked workers.
+    std::string deadlock_;
     std::atomic<bool> grace_started_{false};
 
     // Start and end of the workers; not used while tasks run.

@@ -59,6 +59,7 @@ void set_up(task_control& control, const spawn_request& request) {
     if (request.name.empty() && !request.stop_token.stop_possible()) { return; }
     auto extras = std::make_unique<task_extras>();
     extras->name = request.name;
+    extras->stop_token = request.stop_token;
     control.extras = extras.release();
 }
 

@@ -96,6 +96,21 @@ public:
         }
     }
 
+    /// The first slot whose task is alive and for which `matches` says so; null if there is none.
+    template <class Matches>
+    task_control* find_alive(Matches&& matches) {
+        const std::lock_guard growing(growth_);
+        for (auto& slab : slabs_) {
+            for (auto& slot : slab->slots()) {
+                // As in for_each_alive().
+                if (slot.alive.load(std::memory_order_acquire) && matches(slot)) {
+                    return &slot;
+                }
+            }
+        }
+        return nullptr;
+    }
+
     /// Calls `visit` for each slot.
     template <class Visit>
     void for_each_slot(Visit&& visit) {

@@ -80,6 +80,7 @@ void submit_detached(std::unique_ptr<detached_call> call) {
         throw std::logic_error(
             "weft: blocking_detached was called on a thread that is no worker; call it in a task");
     }
+    call->hold(runtime_hold(here->runtime()));
     here->runtime().blocking.submit(*call.release());
 }
 

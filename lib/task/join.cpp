@@ -22,6 +22,10 @@ bool join_operation::unlink() noexcept {
     return joined_->join.withdraw(waiter());
 }
 
+bool join_operation::completed_by_tasks() const noexcept {
+    return &joined_->runtime() == &waiter()->owner->runtime();
+}
+
 void throw_stopped_by_runtime() {
     throw std::system_error(errc::stopped);
 }

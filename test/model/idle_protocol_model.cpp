@@ -7,8 +7,12 @@
 // What is checked is promise 2 of the design: no runnable branch waits while a worker is idle. Some
 // nodes are *hogs*: whoever runs one keeps its worker until all other nodes have been taken. A node
 // that is stranded while somebody sleeps then shows as a deadlock.
+//
+// And the decision that all tasks are asleep (all_asleep.hpp): it is never made while a node is left or
+// a guard is held, and always when neither is.
 
 #include <weft/detail/base/spin_lock.hpp>
+#include <weft/detail/sched/all_asleep.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/local_queue.hpp>
 #include <weft/detail/sched/park_word.hpp>
@@ -27,7 +31,7 @@ namespace {
 
 struct world;
 
-enum class kind { quick, hog, spawns_two, spawns_three, yields };
+enum class kind { quick, hog, spawns_two, spawns_three, yields, makes_guard };
 
 struct node {
     layer::var<node*> next;
@@ -127,6 +131,10 @@ struct world {
     // Nodes that exist; spawns take them from here. A model's bookkeeping, as is their end.
     model::shared<int> used{0};
     model::shared<int> taken{0};
+    // Whoever is outside holds one of them until it has done its last act.
+    weft::detail::guard_word<layer> guards;
+    bool watches = false;
+    model::shared<bool> reported{false};
 
     explicit world(int count) : processors(count), idle(static_cast<std::uint32_t>(count)) {
         for (std::uint32_t i = 0; i < 3; ++i) {
@@ -151,6 +159,31 @@ struct world {
     }
     bool unwatched() const { return false; }
     void count_wake() const {}
+    bool all_asleep() { return weft::detail::all_asleep(*this) && !reported; }
+    void report_all_asleep() {
+        model::check(taken == used, "a deadlock is reported while a node is left");
+        model::check(acts_left == 0, "a deadlock is reported while somebody outside may act");
+        reported = true;
+    }
+    // For all_asleep.hpp.
+    bool watches_for_sleep() const { return watches; }
+    bool sleeps_for_good() const { return true; }
+    model::shared<int> acts_left{0};
+    model::shared<bool> guard_handed_on{false};
+
+    // Outside: does something under a guard, and gives the guard back.
+    template <class Act>
+    void act_under_guard(Act act) {
+        act();
+        --acts_left;
+        if (guards.remove()) weft::detail::reconsider(*this);
+    }
+    // Before the threads run.
+    void expect_acts(int count) {
+        watches = true;
+        for (int i = 0; i < count; ++i) guards.add();
+        acts_left = count;
+    }
 
     node* fresh(kind what) {
         model::check(used < max_nodes, "the model has too few nodes");
@@ -170,6 +203,7 @@ struct world {
         model::check(idle.searching_hint() == 0, "the searching count is wrong");
         model::check(idle.parked_hint() == static_cast<std::uint32_t>(processors),
                      "the parked count is wrong");
+        model::check(reported == watches, "nobody has noticed that all are asleep");
     }
 };
 
@@ -256,6 +290,12 @@ void worker::execute(node* running) {
     }
     model::check(running->taken == 1, "a node is taken twice");
     ++all->taken;
+    if (running->what == kind::makes_guard) {
+        all->guards.add();
+        ++all->acts_left;
+        all->guard_handed_on = true;
+        return;
+    }
     if (running->what == kind::spawns_two) spawn(2, kind::quick);
     if (running->what == kind::spawns_three) spawn(3, kind::quick);
     if (running->what != kind::quick) {
@@ -357,6 +397,68 @@ void chain() {
     all.check_end();
 }
 
+// A thread outside readies a branch under a guard, while the workers park.
+void guard_against_park() {
+    world all(2);
+    all.expect_acts(1);
+    model::run_threads(model::named_thread{"outside",
+                                           [&] {
+                                               all.act_under_guard([&] {
+                                                   node* late = all.fresh(kind::quick);
+                                                   all.inject(late, late, 1);
+                                               });
+                                           }},
+                       model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }});
+    all.check_end();
+}
+
+// A branch makes a guard for a thread outside, which uses it when the branch has ended; beside the
+// last look of the other worker, which may have seen no guard before.
+void guard_made_meanwhile() {
+    world all(2);
+    all.expect_acts(1);
+    const auto ready_one = [&](kind what) {
+        all.act_under_guard([&all, what] {
+            node* late = all.fresh(what);
+            all.inject(late, late, 1);
+        });
+    };
+    model::run_threads(
+        model::named_thread{"outside",
+                            [&] {
+                                ready_one(kind::makes_guard);
+                                model::block_until([&] { return all.guard_handed_on == true; },
+                                                   "a guard");
+                                ready_one(kind::quick);
+                            }},
+        model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+        model::named_thread{"worker 1", [&] { all.workers[1].run(); }});
+    all.check_end();
+}
+
+// Nothing comes of the guard, and of two only the last one counts.
+void guards_without_effect() {
+    world all(1);
+    all.expect_acts(2);
+    const auto outside = [&] { all.act_under_guard([] {}); };
+    model::run_threads(model::named_thread{"outside 0", outside},
+                       model::named_thread{"outside 1", outside},
+                       model::named_thread{"worker 0", [&] { all.workers[0].run(); }});
+    all.check_end();
+}
+
+// Nobody is outside: the last worker to park decides, after what the branches have spawned.
+void spawn_then_asleep() {
+    world all(2);
+    all.expect_acts(0);
+    worker& first = all.workers[0];
+    first.own.push_next(all.fresh(kind::spawns_two), first.overflow());
+    model::run_threads(model::named_thread{"worker 0", [&] { first.run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }});
+    all.check_end();
+}
+
 const model::scenario scenarios[] = {
     {"spawn against park", spawn_against_park, {.stale_reads = 2, .reduce = true}},
     {"ring against park", ring_against_park, {.reduce = true}},
@@ -364,6 +466,10 @@ const model::scenario scenarios[] = {
     {"inject a batch against park", inject_against_park, {.stale_reads = 1, .reduce = true, .alike = 2}},
     {"inject twice against park", inject_twice, {.stale_reads = 1, .reduce = true, .alike = 2}},
     {"chain", chain, {.stale_reads = 0, .reduce = true}},
+    {"guard against park", guard_against_park, {.stale_reads = 1, .reduce = true, .alike = 2}},
+    {"guard made meanwhile", guard_made_meanwhile, {.stale_reads = 0, .reduce = true, .alike = 2}},
+    {"guards without effect", guards_without_effect, {.stale_reads = 2, .reduce = true}},
+    {"spawn, then all asleep", spawn_then_asleep, {.stale_reads = 1, .reduce = true}},
 };
 
 }  // namespace

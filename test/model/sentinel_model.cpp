@@ -100,6 +100,8 @@ struct world {
     bool anything_published() const { return work.load(order::seq_cst) != 0; }
     bool unwatched() const { return false; }
     void count_wake() const {}
+    bool all_asleep() const { return false; }
+    void report_all_asleep() const {}
 
     bool take_work() {
         int left = work.load(order::seq_cst);

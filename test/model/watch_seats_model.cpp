@@ -102,6 +102,8 @@ struct world {
     bool anything_published() const { return work.load(order::seq_cst) != 0; }
     bool unwatched() const { return seats.nobody_sits(); }
     void count_wake() const {}
+    bool all_asleep() const { return false; }
+    void report_all_asleep() const {}
 
     bool take_work() {
         int found = work.load(order::seq_cst);

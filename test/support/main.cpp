@@ -83,6 +83,8 @@ CATCH_REGISTER_LISTENER(result_listener)
 }  // namespace
 
 int main(int argc, char** argv) {
+    // Whatever hangs says why. A test that means it removes the variable.
+    ::setenv("WEFT_DEADLOCK", "throw", 0);
     const int status = Catch::Session().run(argc, argv);
     if (!totals.started) return status;
     std::fflush(stdout);

@@ -146,9 +146,19 @@ public:
         return parked_count(counts_.load(std::memory_order_seq_cst)) != 0;
     }
 
-    /// Is every worker parked? seq_cst: pairs with wake_one() and unpark(), see rest_word.hpp.
+    /// Is every worker parked? seq_cst: pairs with wake_one() and unpark(), see rest_word.hpp, and
+    /// with the release of the last guard, see all_asleep.hpp.
     bool all_parked() const noexcept {
         return parked_count(counts_.load(std::memory_order_seq_cst)) >= processors_;
+    }
+
+    /// Calls `look` while no worker can get on the list or off it.
+    template <class Look>
+    bool with_list_held(Look&& look) noexcept {
+        lock_.lock();
+        const bool found = look();
+        lock_.unlock();
+        return found;
     }
 
     /// Number of parked workers, as a hint. Relaxed: nothing is decided by it for good.

@@ -9,7 +9,8 @@
 //              wakes one more if that was the last searcher and work is left), and sees to it that
 //              somebody watches, before it runs anything.
 //     park     the worker makes itself known as parked, then looks at everything once more, and
-//              only then sleeps.
+//              only then sleeps. The last one to park also asks whether anything is left that
+//              could wake a task (all_asleep.hpp).
 //     sleep    it takes the role of the sentinel if that is vacant, and then reads every heap. When
 //              it wakes up it gives the role back, comes off the list and counts as searching;
 //              then it readies what it brings along, so that this wakes nobody before it has taken
@@ -35,6 +36,8 @@
 //     anything_published()     the recheck: every queue, seq_cst
 //     unwatched()              something besides timers needs a parked worker, and none is there
 //     count_wake()
+//     all_asleep()             see all_asleep.hpp; true at most once
+//     report_all_asleep()
 #pragma once
 
 #include <weft/detail/base/clock.hpp>
@@ -156,6 +159,13 @@ auto find_work(Worker& self, Shared& shared) -> decltype(self.look()) {
             // Back to search, whatever the limit says: publishers rely on this recheck.
             shared.idle.unpark(self, true);
             self.searching = true;
+            continue;
+        }
+        if (shared.all_asleep()) {
+            // Not parked, since whoever hears of it may make branches ready on this worker.
+            shared.idle.unpark(self, true);
+            self.searching = true;
+            shared.report_all_asleep();
             continue;
         }
         sleep_parked(self, shared);

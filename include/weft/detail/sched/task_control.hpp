@@ -30,6 +30,7 @@ void cancel_parked(branch* parked, bool late, branch_list& readied) noexcept;
 /// What a task needs only sometimes, made on demand.
 struct task_extras {
     std::string name;
+    std::stop_token stop_token;  ///< Given by the spawner; what calls back is below.
     std::optional<std::stop_callback<std::function<void()>>> stop_callback;
 };
 

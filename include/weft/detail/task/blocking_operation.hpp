@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/detail/blocking/blocking_job.hpp>
+#include <weft/detail/sched/runtime_hold.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
 #include <exception>
@@ -168,10 +169,16 @@ public:
     void run() noexcept final;
     void refuse(int error) noexcept final;
 
+    /// The call may wake tasks until it has returned.
+    void hold(runtime_hold held) noexcept { hold_ = std::move(held); }
+
 protected:
     detached_call() noexcept : blocking_job(job_kind::detached) {}
 
     virtual void invoke() = 0;
+
+private:
+    runtime_hold hold_;
 };
 
 template <class Function, class... Arguments>

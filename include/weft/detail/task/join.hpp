@@ -38,6 +38,7 @@ public:
 
     bool start(branch& waiter) noexcept final;
     bool unlink() noexcept final;
+    bool completed_by_tasks() const noexcept final;
 
 protected:
     ~join_operation() = default;

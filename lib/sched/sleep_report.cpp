@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "lib/sched/sleep_report.hpp"
+
+#include <weft/detail/branch/operation.hpp>
+#include <weft/detail/sched/promise.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+
+namespace weft::detail {
+
+namespace {
+
+bool only_tasks_wake(task_control& task) noexcept {
+    if (task.extras != nullptr && task.extras->stop_token.stop_possible()) {
+        return false;
+    }
+    branch& waiting = task.main_branch;
+    // Relaxed: what workers wrote is ordered by the lock; a completer of another runtime may write at
+    // this moment (runtime_core::inject), and then the operation says no.
+    const std::atomic_ref<branch_status> status(waiting.status);
+    return status.load(std::memory_order_relaxed) == branch_status::parked &&
+           waiting.waiting_for->completed_by_tasks();
+}
+
+void describe(const task_control& task, sleeping_task& into) noexcept {
+    into.id = task.id;
+    const std::string_view name = task.extras != nullptr ? task.extras->name : std::string_view{};
+    const std::size_t length = std::min(name.size(), into.name.size() - 1);
+    std::copy_n(name.begin(), length, into.name.begin());
+    into.name[length] = 0;
+    into.spawn_site = task.spawn_site;
+    into.reason = task.main_branch.reason;
+    into.depth = 0;
+    std::coroutine_handle<> frame = task.main_branch.handle;
+    while (frame != nullptr && into.depth != into.awaits.size()) {
+        const promise_base& promise = as_base(frame).promise();
+        into.awaits[into.depth++] = promise.location_;
+        frame = promise.link_ != nullptr ? promise.link_->parent : nullptr;
+    }
+}
+
+std::string_view describe(wait_reason reason) noexcept {
+    switch (reason) {
+        case wait_reason::join:
+            return "waits for a task";
+        case wait_reason::sleep:
+            return "sleeps";
+        case wait_reason::io_read:
+            return "reads";
+        case wait_reason::io_write:
+            return "writes";
+        case wait_reason::io_close:
+            return "closes";
+        case wait_reason::blocking:
+            return "waits for a call";
+        case wait_reason::none:
+        case wait_reason::not_started:
+        case wait_reason::yield:
+            break;
+    }
+    return "waits";
+}
+
+std::string line_of(const sleeping_task& task) {
+    std::string line = fmt::format(
+        "weft:   task {} ({}), spawned at {}:{}, {}", task.id,
+        task.name[0] != 0 ? task.name.data() : "unnamed", task.spawn_site.file_name(),
+        task.spawn_site.line(), describe(task.reason));
+    for (std::size_t i = 0; i < task.depth; ++i) {
+        line += fmt::format("{}{}:{}", i == 0 ? " at " : ", awaited at ",
+                            task.awaits[i].file_name(), task.awaits[i].line());
+    }
+    return line;
+}
+
+}  // namespace
+
+bool sleep_survey::all_asleep(task_slabs& slabs) noexcept {
+    // Acquire, here as in the walk: pairs with launch().
+    if (witness_ != nullptr && witness_->alive.load(std::memory_order_acquire) &&
+        !only_tasks_wake(*witness_)) {
+        return false;
+    }
+    found_ = 0;
+    listed_count_ = 0;
+    witness_ = slabs.find_alive([this](task_control& task) {
+        if (!only_tasks_wake(task)) {
+            return true;
+        }
+        ++found_;
+        if (listed_count_ != listed_.size()) {
+            describe(task, listed_[listed_count_++]);
+        }
+        return false;
+    });
+    return witness_ == nullptr && found_ != 0;
+}
+
+std::vector<std::string> sleep_report::lines() const {
+    std::vector<std::string> lines;
+    lines.push_back(
+        fmt::format("weft: all tasks are asleep: no timer, I/O, blocking call or runtime::guard is "
+                    "left that could wake one of {}; a thread outside that may still wake one must "
+                    "hold a runtime::guard",
+                    found));
+    for (const sleeping_task& each : listed) {
+        lines.push_back(line_of(each));
+    }
+    if (listed.size() < found) {
+        lines.push_back(fmt::format("weft:   and {} more", found - listed.size()));
+    }
+    return lines;
+}
+
+}  // namespace weft::detail
