@@ -63,8 +63,13 @@ struct runtime_options {
     std::chrono::nanoseconds hog_report = std::chrono::milliseconds(100);
 
     /// How many threads make the calls that are given to blocking(), from 1 to 65536. They are made
-    /// when they are needed; calls beyond that queue, in order.
+    /// when they are needed; calls beyond that queue, in order. A call that has queued for a second
+    /// is reported to the log, once a minute at most while that lasts.
     unsigned blocking_threads = 512;
+
+    /// How many calls may queue while all threads are busy. One more is refused: blocking() and
+    /// blocking_detached() throw device_or_resource_busy.
+    unsigned blocking_queue = 1'000'000;
 
     /// A thread that has made no call for so long ends. Positive.
     std::chrono::nanoseconds blocking_idle_time = std::chrono::seconds(10);

@@ -3,6 +3,7 @@
 
 #include <weft/detail/base/compiler.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct runtime_statistics {
     std::uint64_t blocking_calls = 0;   ///< Calls given to blocking() and blocking_detached().
     std::uint64_t blocking_threads = 0; ///< Threads for them that exist now.
     std::uint64_t blocking_queued = 0;  ///< Calls that wait for a thread now.
+    std::chrono::nanoseconds blocking_longest_wait{0};  ///< How long the first of them has waited.
+    std::uint64_t blocking_waited = 0;  ///< Calls that had to wait, since all threads were busy.
+    std::uint64_t blocking_refused = 0;  ///< Calls that were refused for that reason.
     std::string netpoller;              ///< "io_uring" or "epoll"
 
     std::uint64_t tasks_spawned() const noexcept {

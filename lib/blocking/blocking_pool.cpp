@@ -8,6 +8,7 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <system_error>
@@ -39,11 +40,11 @@ struct machine : machine_link<layer, blocking_job, machine> {
 
 class blocking_pool::state : public std::enable_shared_from_this<state> {
 public:
-    state(std::size_t most_machines, std::chrono::nanoseconds idle_time,
+    state(std::size_t most_machines, std::size_t most_queued, std::chrono::nanoseconds idle_time,
           std::function<void()> begin_thread) noexcept
-        : board(most_machines), idle_time_(idle_time), begin_thread_(std::move(begin_thread)) {}
+        : board(most_machines, most_queued), idle_time_(idle_time), begin_thread_(std::move(begin_thread)) {}
 
-    void start_machine() noexcept;
+    bool start_machine() noexcept;
     void release() noexcept;
 
     void awaited_ended() noexcept {
@@ -72,7 +73,7 @@ public:
 
     job_board<layer, blocking_job, machine> board;
     std::atomic<std::uint32_t> awaited{0};  ///< Awaited jobs that were placed and have not ended.
-    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> calls{0}, waited{0}, refused{0};
     std::atomic<bool> closing{false};
 
 private:
@@ -145,7 +146,8 @@ machine& blocking_pool::state::free_place() {
     return *machines_.back();
 }
 
-void blocking_pool::state::start_machine() noexcept {
+// False: the system refuses a thread.
+bool blocking_pool::state::start_machine() noexcept {
     try {
         const std::lock_guard held(places_);
         machine& place = free_place();
@@ -156,7 +158,7 @@ void blocking_pool::state::start_machine() noexcept {
                 self->begin_thread_();
                 self->run(place);
             });
-            return;
+            return true;
         } catch (...) {
             place.set(activity::ended);
             throw;
@@ -168,6 +170,7 @@ void blocking_pool::state::start_machine() noexcept {
     while (blocking_job* job = board.start_failed(std::exchange(counted, false))) {
         refuse(*job, EAGAIN);
     }
+    return false;
 }
 
 void blocking_pool::state::release() noexcept {
@@ -193,29 +196,49 @@ void blocking_pool::state::release() noexcept {
 // ---------------------------------------------------------------------------------------------
 // The pool.
 
-blocking_pool::blocking_pool(std::size_t most_machines, std::chrono::nanoseconds idle_time,
+blocking_pool::blocking_pool(std::size_t most_machines, std::size_t most_queued,
+                             std::chrono::nanoseconds idle_time,
                              std::function<void()> begin_thread)
-    : state_(std::make_shared<state>(most_machines, idle_time, std::move(begin_thread))) {}
+    : state_(std::make_shared<state>(most_machines, most_queued, idle_time,
+                                     std::move(begin_thread))) {}
 
 blocking_pool::~blocking_pool() {
     close();
     release();
 }
 
-void blocking_pool::submit(blocking_job& job) noexcept {
+submission blocking_pool::submit(blocking_job& job, bool waits) noexcept {
     state& pool = *state_;
     // Relaxed: whoever waits for the count to fall has closed the board before.
     if (job.kind() == job_kind::awaited) { pool.awaited.fetch_add(1, std::memory_order_relaxed); }
     pool.calls.fetch_add(1, std::memory_order_relaxed);
-    const auto placed = pool.board.place(job);
-    // From here on the job may be gone, unless it was refused.
+    const auto placed = pool.board.place(job, monotonic_now(), waits);
+    // From here on a detached job may be gone, unless it was given back. One that does not wait is an
+    // awaited one, and stays until its branch has been suspended.
     if (placed.refused) {
         pool.refuse(job, ECANCELED);
+    } else if (placed.full) {
+        return give_back(job);
     } else if (placed.wake != nullptr) {
         pool.wake(*placed.wake);
-    } else if (placed.start) {
-        pool.start_machine();
+    } else if (placed.waits || (placed.start && !pool.start_machine())) {
+        if (waits) {
+            // Relaxed: a statistic.
+            pool.waited.fetch_add(1, std::memory_order_relaxed);
+            return submission::waits;
+        }
+        // No thread for it, and the others are busy.
+        if (pool.board.withdraw(job)) {
+            return give_back(job);
+        }
     }
+    return submission::placed;
+}
+
+submission blocking_pool::give_back(blocking_job& job) noexcept {
+    state_->refused.fetch_add(1, std::memory_order_relaxed);
+    if (job.kind() == job_kind::awaited) { state_->refuse(job, EBUSY); }
+    return submission::full;
 }
 
 bool blocking_pool::withdraw(blocking_job& job) noexcept {
@@ -255,6 +278,18 @@ std::size_t blocking_pool::machines() const noexcept {
 }
 std::size_t blocking_pool::queued() const noexcept {
     return state_->board.queued();
+}
+
+std::uint64_t blocking_pool::waited() const noexcept {
+    return state_->waited.load(std::memory_order_relaxed);
+}
+std::uint64_t blocking_pool::refused() const noexcept {
+    return state_->refused.load(std::memory_order_relaxed);
+}
+std::chrono::nanoseconds blocking_pool::longest_wait() const noexcept {
+    const monotonic_time now = monotonic_now();
+    // Placed since the clock was read, it has not waited at all.
+    return std::chrono::nanoseconds(std::max(now - state_->board.oldest(now), monotonic_time{0}));
 }
 
 }  // namespace weft::detail

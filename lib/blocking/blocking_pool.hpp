@@ -19,6 +19,11 @@
 // Rejected: threads that are made ahead of time (idle programs would have them); a fixed number of
 // threads (as many calls as there are threads would stop all others, a database with a slow disk for
 // instance); handing the calling thread's processor over (see above).
+//
+// Saturation. When all machines that may exist are busy, calls queue, up to a limit of its own. The
+// pool counts them and tells how long the first one has waited; the runtime looks once a second while
+// any is queued, and reports (runtime_core). A call that does not want to wait (try_blocking) is given
+// back then, and so is every call once the queue is full.
 #pragma once
 
 #include <weft/detail/base/clock.hpp>
@@ -33,17 +38,25 @@
 
 namespace weft::detail {
 
+enum class submission : std::uint8_t {
+    placed,
+    waits,  ///< It may have to wait until another call ends.
+    full,   ///< All machines are busy, and it does not wait, or too many do.
+};
+
 class blocking_pool {
 public:
     /// `begin_thread` is called first on the thread of each machine.
-    blocking_pool(std::size_t most_machines, std::chrono::nanoseconds idle_time,
-                  std::function<void()> begin_thread);
+    blocking_pool(std::size_t most_machines, std::size_t most_queued,
+                  std::chrono::nanoseconds idle_time, std::function<void()> begin_thread);
     ~blocking_pool();
     blocking_pool(const blocking_pool&) = delete;
     blocking_pool& operator=(const blocking_pool&) = delete;
 
-    /// Any thread that keeps the pool alive. The job may be gone when it returns.
-    void submit(blocking_job& job) noexcept;
+    /// Any thread that keeps the pool alive. The job may be gone when it returns; a detached one is
+    /// the caller's again if the pool is full, while an awaited one is refused with EBUSY then.
+    /// `waits` false, for an awaited one: it is refused instead of waiting until another call ends.
+    submission submit(blocking_job& job, bool waits = true) noexcept;
 
     /// A canceller: takes an awaited job back that no machine has. False: it runs, or has run.
     bool withdraw(blocking_job& job) noexcept;
@@ -57,9 +70,16 @@ public:
     std::uint64_t calls() const noexcept;
     std::size_t machines() const noexcept;
     std::size_t queued() const noexcept;
+    /// Calls that had to wait for a machine, and calls that were refused since they would have had to.
+    std::uint64_t waited() const noexcept;
+    std::uint64_t refused() const noexcept;
+    /// How long the first queued call has waited; zero if none is queued.
+    std::chrono::nanoseconds longest_wait() const noexcept;
 
 private:
     class state;
+    submission give_back(blocking_job& job) noexcept;
+
     // Shared with the machines, since one that runs a detached call may outlive the pool.
     std::shared_ptr<state> state_;
 };

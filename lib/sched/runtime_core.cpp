@@ -42,6 +42,10 @@ constexpr std::chrono::hours longest_wait{24 * 365};
 /// What a wait for workers counts at once; see await_workers().
 constexpr std::chrono::nanoseconds wait_slice = std::chrono::milliseconds(200);
 
+/// A call that queues for longer is reported, not more often than this.
+constexpr std::chrono::nanoseconds saturation_period = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds saturation_report_period = std::chrono::minutes(1);
+
 void check_durations(const runtime_options& options) {
     using std::chrono::nanoseconds;
     if (options.shutdown_grace < nanoseconds::zero()) {
@@ -101,7 +105,7 @@ runtime_core::runtime_core(runtime_options options, bool caller_works)
 
 runtime_core::runtime_core(runtime_options&& options, bool caller_works, processor_choice choice)
     : idle(choice.count),
-      blocking(options.blocking_threads, options.blocking_idle_time,
+      blocking(options.blocking_threads, options.blocking_queue, options.blocking_idle_time,
                [mask = signal_mask(), cores = cores_to_pin(options)] {
                    restore_signals_in_fork(mask);
                    if (cores.count() != 0) { cores.apply(); }
@@ -396,6 +400,49 @@ void runtime_core::start_grace_timer(worker_thread& on) noexcept {
 
 void runtime_core::drain_timer::fire(branch_list&) noexcept {
     owner_.begin_stop();
+}
+
+void runtime_core::watch_blocking(worker& on) noexcept {
+    saturation_timer_.start(on);
+}
+
+void runtime_core::saturation_timer::start(worker& on) noexcept {
+    // seq_cst, with the store and the look at the queue in fire(): either that finds the call, or we
+    // find that the timer stands.
+    if (running_.exchange(true, std::memory_order_seq_cst)) {
+        return;
+    }
+    try {
+        on.timers().add(*this, after(monotonic_now(), saturation_period));
+        on.timer_added();
+    } catch (const std::bad_alloc&) {
+        running_.store(false, std::memory_order_seq_cst);  // The next call tries again.
+    }
+}
+
+void runtime_core::saturation_timer::fire(branch_list&) noexcept {
+    report();
+    running_.store(false, std::memory_order_seq_cst);
+    worker* here = current_worker_of(owner_);
+    if (here != nullptr && owner_.blocking.queued() != 0) {
+        start(*here);
+    }
+}
+
+void runtime_core::saturation_timer::report() noexcept {
+    const monotonic_time now = monotonic_now();
+    const auto waited = owner_.blocking.longest_wait();
+    if (waited < saturation_period || now < next_report_) {
+        return;
+    }
+    next_report_ = after(now, saturation_report_period);
+    owner_.log(fmt::format(
+        "weft: {} calls that were given to blocking() wait, the first one for {} ms, since all {} "
+        "threads for them are busy; raise runtime_options::blocking_threads (or the limit on "
+        "threads, ulimit -u), or use try_blocking()",
+        owner_.blocking.queued(),
+        std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(),
+        owner_.blocking.machines()));
 }
 
 void runtime_core::begin_stop() noexcept {
@@ -727,6 +774,9 @@ runtime_statistics runtime_core::statistics() const {
     result.blocking_calls = blocking.calls();
     result.blocking_threads = blocking.machines();
     result.blocking_queued = blocking.queued();
+    result.blocking_longest_wait = blocking.longest_wait();
+    result.blocking_waited = blocking.waited();
+    result.blocking_refused = blocking.refused();
     result.netpoller = netpoller_->name();
     return result;
 }

@@ -104,6 +104,8 @@ public:
     netpoller& net() noexcept { return *netpoller_; }
     /// Spare machines for calls that block.
     blocking_pool blocking;
+    /// A call has to wait for a machine: from now on somebody looks for how long. On a worker.
+    void watch_blocking(worker& on) noexcept;
     /// Whether the machine gives this process more or fewer processors than before.
     processor_count_watch machine_count;
     watchdog dog{*this};
@@ -178,6 +180,21 @@ private:
         runtime_core& owner_;
     };
 
+    /// Looks once a second whether calls wait for long for a machine.
+    class saturation_timer final : public timer {
+    public:
+        explicit saturation_timer(runtime_core& owner) noexcept : owner_(owner) {}
+        void start(worker& on) noexcept;
+        void fire(branch_list& readied) noexcept override;
+
+    private:
+        void report() noexcept;
+
+        runtime_core& owner_;
+        std::atomic<bool> running_{false};
+        monotonic_time next_report_ = 0;  ///< Not before; used while it runs.
+    };
+
     void start_workers(bool caller_works);
     void start_threads(bool caller_works);
     void start_pollers(bool caller_works);
@@ -214,6 +231,7 @@ private:
     sleep_survey survey_;  ///< Guarded by the lock of the list of parked workers.
     std::string deadlock_;
     std::atomic<bool> grace_started_{false};
+    saturation_timer saturation_timer_{*this};
 
     // Start and end of the workers; not used while tasks run.
     std::mutex mutex_;

@@ -13,11 +13,23 @@
 
 namespace weft::detail {
 
+namespace {
+
+[[noreturn]] void throw_saturated() {
+    throw std::system_error(EBUSY, std::generic_category(),
+                            "weft: all threads of blocking() are busy, and the call may not wait; "
+                            "see runtime_options::blocking_threads and blocking_queue");
+}
+
+}  // namespace
+
 bool blocking_operation::start(branch& waiter) noexcept {
     if (!prepare_park(waiter, *this)) { return true; }
-    blocking_pool& pool = waiter.current->runtime().blocking;
+    runtime_core& runtime = waiter.current->runtime();
     // Whatever becomes of the call, nobody resumes the branch before park() has suspended it.
-    pool.submit(*this);
+    if (runtime.blocking.submit(*this, waits_) == submission::waits) {
+        runtime.watch_blocking(*waiter.current);
+    }
     return park(waiter, *this);
 }
 
@@ -50,6 +62,7 @@ void blocking_operation::throw_if_refused() const {
                                 "weft: blocking() cannot start its first thread; raise the limit "
                                 "on threads (ulimit -u)");
     }
+    if (refusal_ == EBUSY) { throw_saturated(); }
     throw std::system_error(refusal_, std::generic_category(), "weft: blocking() was refused");
 }
 
@@ -80,8 +93,19 @@ void submit_detached(std::unique_ptr<detached_call> call) {
         throw std::logic_error(
             "weft: blocking_detached was called on a thread that is no worker; call it in a task");
     }
-    call->hold(runtime_hold(here->runtime()));
-    here->runtime().blocking.submit(*call.release());
+    runtime_core& runtime = here->runtime();
+    call->hold(runtime_hold(runtime));
+    detached_call* const given = call.release();
+    switch (runtime.blocking.submit(*given)) {
+        case submission::placed:
+            break;
+        case submission::waits:
+            runtime.watch_blocking(*here);
+            break;
+        case submission::full:
+            call.reset(given);
+            throw_saturated();
+    }
 }
 
 }  // namespace weft::detail

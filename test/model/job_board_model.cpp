@@ -28,7 +28,7 @@ struct machine : weft::detail::machine_link<layer, job, machine> {
 using board = weft::detail::job_board<layer, job, machine>;
 
 struct world {
-    explicit world(std::size_t most) : jobs_board(most) {}
+    explicit world(std::size_t most) : jobs_board(most, 3) {}
     board jobs_board;
     job jobs[3];
     machine machines[2];
@@ -53,7 +53,7 @@ void wake(machine& woken) {
 
 void place(job& added) {
     added.contents = 7;
-    const auto placed = all->jobs_board.place(added);
+    const auto placed = all->jobs_board.place(added, 0, true);
     if (placed.refused) {
         added.refused = true;
         all->settled.fetch_add(1, order::relaxed);
@@ -238,7 +238,7 @@ void start_fails() {
                             [] {
                                 place(all->jobs[0]);
                                 all->jobs[1].contents = 7;
-                                const auto placed = all->jobs_board.place(all->jobs[1]);
+                                const auto placed = all->jobs_board.place(all->jobs[1], 0, true);
                                 if (placed.wake != nullptr) wake(*placed.wake);
                                 if (!placed.start) return wait_until_settled(2), close();
                                 // As blocking_pool::state::start_machine().
@@ -260,7 +260,7 @@ void start_fails() {
 
 void place_and_fail(job& added) {
     added.contents = 7;
-    if (!all->jobs_board.place(added).start) return;
+    if (!all->jobs_board.place(added, 0, true).start) return;
     bool counted = true;
     while (job* left = all->jobs_board.start_failed(counted)) {
         counted = false;

@@ -13,7 +13,9 @@
 //
 // States of a job:
 //
-//     queued     no machine was idle, and no more could be made; first in, first out
+//     queued     no machine was idle; one more is being made, or can't be; first in, first out
+//     returned   it would have been queued behind what all machines run, and the queue is full or
+//                whoever placed it does not wait; it is the placer's again
 //     taken      a machine runs it, or is assigned to run it; it cannot be taken back
 //     withdrawn  a canceller took it off the queue; it will not run
 //
@@ -41,6 +43,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <mutex>
 
 namespace weft::detail {
@@ -52,6 +55,7 @@ private:
     template <class, class, class>
     friend class job_board;
 
+    typename Layer::template var<std::int64_t> since_{0};  ///< When it was placed.
     typename Layer::template var<Job*> next_{nullptr};
     typename Layer::template var<Job*> previous_{nullptr};
     typename Layer::template var<bool> queued_{false};
@@ -78,7 +82,8 @@ private:
 template <class Layer, class Job, class Machine>
 class job_board {
 public:
-    explicit job_board(std::size_t most_machines) noexcept : most_machines_(most_machines) {}
+    job_board(std::size_t most_machines, std::size_t most_queued) noexcept
+        : most_machines_(most_machines), most_queued_(most_queued) {}
     job_board(const job_board&) = delete;
     job_board& operator=(const job_board&) = delete;
 
@@ -87,10 +92,13 @@ public:
         Machine* wake = nullptr;  ///< This machine has the job: set its word and wake it.
         bool start = false;       ///< Make one more machine; it is counted already.
         bool refused = false;     ///< The board is closed; the job is the caller's.
+        bool full = false;        ///< It would have to wait; the job is the caller's.
+        bool waits = false;       ///< It is queued, and no machine is being made for it.
     };
 
-    /// Any thread: gives the job to an idle machine, or queues it.
-    placement place(Job& job) noexcept {
+    /// Any thread, at the time `now`: gives the job to an idle machine, or queues it. With `waits`
+    /// false it is queued only for a machine that is being made.
+    placement place(Job& job, std::int64_t now, bool waits) noexcept {
         const std::lock_guard held(lock_);
         if (closed_) { return {.refused = true}; }
         if (Machine* idle = top_) {
@@ -98,8 +106,11 @@ public:
             idle->assigned_ = &job;
             return {.wake = idle};
         }
+        const bool saturated = machines_ == most_machines_;
+        if (saturated && (!waits || queued_count_ >= most_queued_)) { return {.full = true}; }
+        job.since_ = now;
         push_back(job);
-        if (machines_ == most_machines_) { return {}; }
+        if (saturated) { return {.waits = true}; }
         machines_ = machines_ + 1;
         return {.start = true};
     }
@@ -168,6 +179,13 @@ public:
     Job* next_left() noexcept {
         const std::lock_guard held(lock_);
         return pop_front();
+    }
+
+    /// When the first queued job was placed; `now` if none is queued.
+    std::int64_t oldest(std::int64_t now) noexcept {
+        const std::lock_guard held(lock_);
+        Job* first = first_;
+        return first != nullptr ? static_cast<std::int64_t>(first->since_) : now;
     }
 
     /// How many machines exist, and how many jobs are queued.
@@ -251,6 +269,7 @@ private:
     using var = typename Layer::template var<T>;
 
     const std::size_t most_machines_;
+    const std::size_t most_queued_;
     spin_lock<Layer> lock_;
     var<Machine*> top_{nullptr};  ///< The machine that went idle last.
     var<Job*> first_{nullptr};

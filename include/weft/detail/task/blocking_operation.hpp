@@ -27,8 +27,8 @@ public:
     void refuse(int error) noexcept final;
 
 protected:
-    blocking_operation() noexcept
-        : operation(false, wait_reason::blocking), blocking_job(job_kind::awaited) {}
+    explicit blocking_operation(bool waits = true) noexcept
+        : operation(false, wait_reason::blocking), blocking_job(job_kind::awaited), waits_(waits) {}
     blocking_operation(const blocking_operation&) = default;
     ~blocking_operation() = default;
 
@@ -43,6 +43,7 @@ protected:
 private:
     void finish() noexcept;
 
+    const bool waits_;  ///< For a machine, while all are busy.
     int refusal_ = 0;
 };
 
@@ -124,8 +125,9 @@ class [[nodiscard]] blocking_awaiter final : public awaiter<blocking_operation> 
 
 public:
     template <class F, class... A>
-    explicit blocking_awaiter(std::in_place_t, F&& function, A&&... arguments)
-        : function_(std::forward<F>(function)), arguments_(std::forward<A>(arguments)...) {}
+    explicit blocking_awaiter(bool waits, F&& function, A&&... arguments)
+        : awaiter<blocking_operation>(waits),
+          function_(std::forward<F>(function)), arguments_(std::forward<A>(arguments)...) {}
     blocking_awaiter(blocking_awaiter&& other) = default;
     ~blocking_awaiter() = default;
 

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+#include "support/call_gate.hpp"
+#include "support/catch.hpp"
+#include "support/child_process.hpp"
+#include "support/watchdog.hpp"
+
+#include <weft/weft.hpp>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+// All threads of the blocking pool are busy, or the system refuses more of them.
+
+using namespace std::chrono_literals;
+using weft::test::call_gate;
+using weft::test::until;
+
+namespace {
+
+weft::task<> pass(call_gate& through) {
+    co_await weft::blocking([&through] { through.pass(); });
+}
+
+/// Fills all threads of the pool, and returns when the calls run.
+weft::task<std::vector<weft::join_handle<void>>> fill(call_gate& hold, int threads) {
+    std::vector<weft::join_handle<void>> handles;
+    for (int i = 0; i < threads; ++i) handles.push_back(weft::co_spawn(pass(hold)));
+    co_await until([&] { return hold.inside() == threads; });
+    co_return handles;
+}
+
+struct lines {
+    std::mutex mutex;
+    std::vector<std::string> kept;
+
+    std::function<void(std::string_view)> sink() {
+        return [this](std::string_view line) {
+            const std::lock_guard held(mutex);
+            kept.emplace_back(line);
+        };
+    }
+    std::size_t size() {
+        const std::lock_guard held(mutex);
+        return kept.size();
+    }
+};
+
+weft::runtime_options pool(unsigned threads, unsigned queue = 1000) {
+    return {.processors = 2,
+            .blocking_threads = threads,
+            .blocking_queue = queue,
+            .log = [](std::string_view) {}};
+}
+
+std::error_code code_of(const weft::result<void>& ended) {
+    return ended ? std::error_code() : ended.error();
+}
+
+std::string hangs() {
+    return "a saturated pool stops the program";
+}
+
+/// In a child process that is run by root: as a user without processes, with so many threads more.
+void limit_threads(rlim_t count) {
+    const rlimit limit{count, count};
+    weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "the limit could not be set");
+    weft::test::child_check(::setresuid(54321, 54321, 54321) == 0, "the user could not be changed");
+}
+
+}  // namespace
+
+TEST_CASE("fault 34: blocking pool saturated: reported once, and the workers keep going",
+          "[faults]") {
+    call_gate hold;
+    lines log;
+    weft::runtime_statistics seen;
+    auto main = [&]() -> weft::task<> {
+        auto running = co_await fill(hold, 3);
+        for (int i = 0; i < 10; ++i) running.push_back(weft::co_spawn(pass(hold)));
+        const auto begin = std::chrono::steady_clock::now();
+        // Tasks and timers go on, until the report has come and for some time after it.
+        int rounds = 0;
+        while (log.size() == 0 || std::chrono::steady_clock::now() < begin + 2500ms) {
+            co_await weft::sleep_for(1ms);
+            co_await weft::co_spawn([](int& count) -> weft::task<> {
+                ++count;
+                co_return;
+            }(rounds));
+        }
+        seen = weft::this_runtime::statistics();
+        hold.open();
+        for (auto& each : running) co_await std::move(each);
+        CHECK(rounds > 100);
+    };
+    weft::runtime_options options = pool(3);
+    options.log = log.sink();
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), options);
+    CHECK(seen.blocking_threads == 3);
+    CHECK(seen.blocking_queued == 10);
+    CHECK(seen.blocking_waited == 10);
+    CHECK(seen.blocking_refused == 0);
+    CHECK(seen.blocking_longest_wait >= 1s);
+    REQUIRE(log.kept.size() == 1);
+    INFO(log.kept[0]);
+    CHECK(log.kept[0].find("10 calls that were given to blocking() wait") != std::string::npos);
+    CHECK(log.kept[0].find("all 3 threads") != std::string::npos);
+    CHECK(log.kept[0].find("runtime_options::blocking_threads") != std::string::npos);
+}
+
+TEST_CASE("fault 34: blocking pool saturated: a short burst is not reported", "[faults]") {
+    lines log;
+    auto main = []() -> weft::task<> {
+        for (int round = 0; round < 25; ++round) {
+            std::vector<weft::join_handle<void>> handles;
+            for (int i = 0; i < 20; ++i) {
+                handles.push_back(weft::co_spawn([]() -> weft::task<> {
+                    co_await weft::blocking([] { std::this_thread::sleep_for(5ms); });
+                }));
+            }
+            for (auto& each : handles) co_await std::move(each);
+        }
+        CHECK(weft::this_runtime::statistics().blocking_waited > 0);
+        CHECK(weft::this_runtime::statistics().blocking_longest_wait == 0ns);
+    };
+    weft::runtime_options options = pool(2);
+    options.log = log.sink();
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), options);
+    CHECK(log.size() == 0);
+}
+
+TEST_CASE("fault 34: blocking pool saturated: try_blocking does not wait", "[faults]") {
+    call_gate hold;
+    bool made = false;
+    auto refused = [&]() -> weft::task<std::error_code> {
+        const int three = co_await weft::try_blocking([](int a) { return a + 1; }, 2);
+        if (three != 3) co_return std::make_error_code(std::errc::io_error);
+        auto running = co_await fill(hold, 2);
+        auto call = [&made] { made = true; };
+        const auto ended = co_await weft::as_result(weft::try_blocking(std::move(call)));
+        const auto statistics = weft::this_runtime::statistics();
+        hold.open();
+        for (auto& each : running) co_await std::move(each);
+        if (statistics.blocking_refused != 1 || statistics.blocking_queued != 0) co_return {};
+        // There is room again.
+        co_await until([&] { return weft::this_runtime::statistics().blocking_queued == 0; });
+        bool again = false;
+        while (!again) {
+            auto second = [&again] { again = true; };
+            static_cast<void>(co_await weft::as_result(weft::try_blocking(std::move(second))));
+        }
+        co_return code_of(ended);
+    };
+    weft::test::watchdog watchdog(60s, hangs);
+    CHECK(weft::run(refused(), pool(2)) == std::errc::device_or_resource_busy);
+    CHECK_FALSE(made);
+}
+
+TEST_CASE("fault 34: blocking pool saturated: the queue has a limit", "[faults]") {
+    call_gate hold;
+    std::error_code awaited;
+    bool detached_refused = false;
+    const auto captured = std::make_shared<int>(0);
+    auto main = [&]() -> weft::task<> {
+        auto running = co_await fill(hold, 1);
+        for (int i = 0; i < 2; ++i) running.push_back(weft::co_spawn(pass(hold)));
+        co_await until([&] { return weft::this_runtime::statistics().blocking_queued == 2; });
+        awaited = code_of(co_await weft::as_result(weft::blocking([] {})));
+        try {
+            auto call = [kept = captured] { return *kept; };
+            weft::blocking_detached(std::move(call));
+        } catch (const std::system_error& error) {
+            detached_refused = error.code() == std::errc::device_or_resource_busy;
+        }
+        hold.open();
+        for (auto& each : running) co_await std::move(each);
+        co_await weft::blocking([] {});
+    };
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), pool(1, 2));
+    CHECK(awaited == std::errc::device_or_resource_busy);
+    CHECK(detached_refused);
+    CHECK(captured.use_count() == 1);
+}
+
+TEST_CASE("fault 6: thread creation fails: calls of blocking() share the threads that there are",
+          "[faults]") {
+    if (::geteuid() != 0) return;  // Others of the same user would count.
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(5);  // The caller, another worker, the watchdog, and what is left for calls.
+        std::atomic<int> made{0};
+        std::error_code tried;
+        std::size_t threads = 0;
+        auto main = [&]() -> weft::task<> {
+            call_gate hold;
+            std::vector<weft::join_handle<void>> running;
+            for (int i = 0; i < 20; ++i) running.push_back(weft::co_spawn(pass(hold)));
+            co_await until([&] {
+                const auto seen = weft::this_runtime::statistics();
+                threads = static_cast<std::size_t>(hold.inside());
+                return threads != 0 && seen.blocking_threads == threads &&
+                       seen.blocking_queued + threads == 20;
+            });
+            auto call = [&made] { ++made; };
+            tried = code_of(co_await weft::as_result(weft::try_blocking(std::move(call))));
+            hold.open();
+            for (auto& each : running) co_await std::move(each);
+        };
+        weft::run(main(), pool(512));
+        weft::test::child_check(threads >= 1 && threads <= 4, "the number of threads");
+        weft::test::child_check(made == 0, "the call was made");
+        weft::test::child_check(tried == std::errc::device_or_resource_busy, "the error");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+TEST_CASE("fault 6: thread creation fails: without a single thread blocking() says so", "[faults]") {
+    if (::geteuid() != 0) return;
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(1);
+        auto main = []() -> weft::task<> {
+            for (int i = 0; i < 3; ++i) {
+                bool thrown = false;
+                try {
+                    co_await weft::blocking([] {});
+                } catch (const std::system_error& error) {
+                    thrown = error.code() == std::errc::resource_unavailable_try_again &&
+                             std::string(error.what()).find("ulimit -u") != std::string::npos;
+                }
+                weft::test::child_check(thrown, "no error");
+            }
+            weft::test::child_check(weft::this_runtime::statistics().blocking_threads == 0,
+                                    "a thread is counted that does not exist");
+        };
+        weft::run(main(), {.processors = 1, .log = [](std::string_view) {}});
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
