@@ -59,6 +59,13 @@ class Server:
     def __init__(self, program):
         self.process = subprocess.Popen([program, "--port", "0"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE)
+        try:
+            self.find_port()
+        except BaseException:
+            self.kill()
+            raise
+
+    def find_port(self):
         line = self.read_line()
         match = re.fullmatch(r"listening on ([\d.]+):(\d+)\n", line)
         if not match:
@@ -188,6 +195,10 @@ def main():
     except Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        # The server has had the signal too, or was killed above.
+        print("\ninterrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     print_tables(rows, information)
     return 0
 
