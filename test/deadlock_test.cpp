@@ -390,7 +390,7 @@ namespace {
 /// What wakes the next task of a chain, chosen by a seed.
 class random_chain {
 public:
-    random_chain(unsigned seed, int links) : random_(seed), batons_(static_cast<std::size_t>(links)) {}
+    random_chain(unsigned seed, std::size_t links) : random_(seed), batons_(links) {}
 
     weft::task<> run() {
         std::vector<weft::join_handle<void>> handles;

@@ -16,8 +16,8 @@ namespace weft {
 /// it throws. The function and the arguments are moved into the awaiting frame, and used up.
 ///
 /// The calls are made in the order in which they are awaited, each at once as long as fewer than
-/// runtime_options::blocking_threads run; beyond that they queue, up to blocking_queue. The task resumes on an idle worker
-/// if there is one, else on whichever comes to it first.
+/// runtime_options::blocking_threads run; beyond that they queue, up to blocking_queue. The task
+/// resumes on an idle worker if there is one, else on whichever comes to it first.
 ///
 /// Cancellation: a call that is still queued when the scope is stopped is not made, and the await
 /// throws operation_canceled (or timed_out). A call that runs cannot be abandoned, since it may use
@@ -28,7 +28,8 @@ namespace weft {
 /// then it reports and terminates the process. See blocking_detached() for calls to leave behind.
 ///
 /// Throws std::system_error with resource_unavailable_try_again when the system refuses the first
-/// thread, with device_or_resource_busy when the queue is full. Inside the function, no worker is there: spawn through runtime::co_spawn.
+/// thread, with device_or_resource_busy when the queue is full. Inside the function, no worker is
+/// there: spawn through runtime::co_spawn.
 ///
 /// Write the closure on a line of its own for GCC before 13: `auto call = [s] {...}; co_await
 /// blocking(std::move(call));`.
@@ -42,8 +43,8 @@ auto blocking(Function&& function, Arguments&&... arguments)
 
 /// The same for a call that is not to wait in a queue: where blocking() would queue it, since all
 /// threads are busy and no more can be made, it is not made, and the await throws std::system_error
-/// with device_or_resource_busy. `co_await as_result(try_blocking(...))` gives that as a value. So a
-/// server can refuse what it cannot do in time.
+/// with device_or_resource_busy. `co_await as_result(try_blocking(...))` gives that as a value. So
+/// a server can refuse what it cannot do in time.
 template <class Function, class... Arguments>
     requires detail::blocking_function<std::decay_t<Function>, std::decay_t<Arguments>...>
 auto try_blocking(Function&& function, Arguments&&... arguments)

@@ -109,13 +109,13 @@ private:
     detail::runtime_core* core_;
 };
 
-/// Says that its holder may still wake a task, so that run() does not take the tasks that wait for it
-/// for asleep (runtime_options::deadlock). A thread that is no worker, and that completes what a task
-/// waits for or stops a task through its handle, holds one until it has done so. Make it in a task,
-/// before the task waits, and move it to the thread.
+/// Says that its holder may still wake a task, so that run() does not take the tasks that wait for
+/// it for asleep (runtime_options::deadlock). A thread that is no worker, and that completes what a
+/// task waits for or stops a task through its handle, holds one until it has done so. Make it in a
+/// task, before the task waits, and move it to the thread.
 ///
-/// It costs a reference count, may be copied, moved, and destroyed on any thread, and may outlive the
-/// runtime, which it does not keep.
+/// It costs a reference count, may be copied, moved, and destroyed on any thread, and may outlive
+/// the runtime, which it does not keep.
 class runtime::guard {
 public:
     /// In a task: for its runtime. Throws std::logic_error elsewhere.

@@ -42,7 +42,9 @@ class blocking_pool::state : public std::enable_shared_from_this<state> {
 public:
     state(std::size_t most_machines, std::size_t most_queued, std::chrono::nanoseconds idle_time,
           std::function<void()> begin_thread) noexcept
-        : board(most_machines, most_queued), idle_time_(idle_time), begin_thread_(std::move(begin_thread)) {}
+        : board(most_machines, most_queued),
+          idle_time_(idle_time),
+          begin_thread_(std::move(begin_thread)) {}
 
     bool start_machine() noexcept;
     void release() noexcept;
@@ -213,8 +215,8 @@ submission blocking_pool::submit(blocking_job& job, bool waits) noexcept {
     if (job.kind() == job_kind::awaited) { pool.awaited.fetch_add(1, std::memory_order_relaxed); }
     pool.calls.fetch_add(1, std::memory_order_relaxed);
     const auto placed = pool.board.place(job, monotonic_now(), waits);
-    // From here on a detached job may be gone, unless it was given back. One that does not wait is an
-    // awaited one, and stays until its branch has been suspended.
+    // From here on a detached job may be gone, unless it was given back. One that does not wait is
+    // an awaited one, and stays until its branch has been suspended.
     if (placed.refused) {
         pool.refuse(job, ECANCELED);
     } else if (placed.full) {

@@ -21,9 +21,9 @@
 // instance); handing the calling thread's processor over (see above).
 //
 // Saturation. When all machines that may exist are busy, calls queue, up to a limit of its own. The
-// pool counts them and tells how long the first one has waited; the runtime looks once a second while
-// any is queued, and reports (runtime_core). A call that does not want to wait (try_blocking) is given
-// back then, and so is every call once the queue is full.
+// pool counts them and tells how long the first one has waited; the runtime looks once a second
+// while any is queued, and reports (runtime_core). A call that does not want to wait (try_blocking)
+// is given back then, and so is every call once the queue is full.
 #pragma once
 
 #include <weft/detail/base/clock.hpp>
@@ -70,7 +70,8 @@ public:
     std::uint64_t calls() const noexcept;
     std::size_t machines() const noexcept;
     std::size_t queued() const noexcept;
-    /// Calls that had to wait for a machine, and calls that were refused since they would have had to.
+    /// Calls that had to wait for a machine, and calls that were refused since they would have had
+    /// to.
     std::uint64_t waited() const noexcept;
     std::uint64_t refused() const noexcept;
     /// How long the first queued call has waited; zero if none is queued.

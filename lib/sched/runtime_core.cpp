@@ -407,8 +407,8 @@ void runtime_core::watch_blocking(worker& on) noexcept {
 }
 
 void runtime_core::saturation_timer::start(worker& on) noexcept {
-    // seq_cst, with the store and the look at the queue in fire(): either that finds the call, or we
-    // find that the timer stands.
+    // seq_cst, with the store and the look at the queue in fire(): either that finds the call, or
+    // we find that the timer stands.
     if (running_.exchange(true, std::memory_order_seq_cst)) {
         return;
     }

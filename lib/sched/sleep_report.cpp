@@ -19,8 +19,8 @@ bool only_tasks_wake(task_control& task) noexcept {
         return false;
     }
     branch& waiting = task.main_branch;
-    // Relaxed: what workers wrote is ordered by the lock; a completer of another runtime may write at
-    // this moment (runtime_core::inject), and then the operation says no.
+    // Relaxed: what workers wrote is ordered by the lock; a completer of another runtime may write
+    // at this moment (runtime_core::inject), and then the operation says no.
     const std::atomic_ref<branch_status> status(waiting.status);
     return status.load(std::memory_order_relaxed) == branch_status::parked &&
            waiting.waiting_for->completed_by_tasks();

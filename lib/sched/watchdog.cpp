@@ -185,11 +185,16 @@ void watchdog::take_queue(worker_thread& of, branch*& seen_next) noexcept {
 void watchdog::take_timers(worker_thread& of) noexcept {
     const monotonic_time now = monotonic_now();
     if (of.p.timers.earliest_hint() > now) { return; }
-    timer* due[64];
-    const std::size_t count = of.p.timers.collect_due(now, due, std::size(due));
-    branch_list readied;
-    for (std::size_t i = 0; i < count; ++i) { due[i]->fire(readied); }
-    if (!readied.empty()) { runtime_.inject(readied); }
+    // What is on its way from the heap to the queue must not be taken for asleep (all_asleep.hpp).
+    runtime_.shared_guards->add();
+    if (!runtime_.idle.all_parked()) {
+        timer* due[64];
+        const std::size_t count = of.p.timers.collect_due(now, due, std::size(due));
+        branch_list readied;
+        for (std::size_t i = 0; i < count; ++i) { due[i]->fire(readied); }
+        if (!readied.empty()) { runtime_.inject(readied); }
+    }
+    runtime_.shared_guards->remove();
 }
 
 // Completions that interrupted workers have posted. True: a worker was interrupted.

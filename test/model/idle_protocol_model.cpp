@@ -8,8 +8,8 @@
 // nodes are *hogs*: whoever runs one keeps its worker until all other nodes have been taken. A node
 // that is stranded while somebody sleeps then shows as a deadlock.
 //
-// And the decision that all tasks are asleep (all_asleep.hpp): it is never made while a node is left or
-// a guard is held, and always when neither is.
+// And the decision that all tasks are asleep (all_asleep.hpp): it is never made while a node is
+// left or a guard is held, and always when neither is.
 
 #include <weft/detail/base/spin_lock.hpp>
 #include <weft/detail/sched/all_asleep.hpp>

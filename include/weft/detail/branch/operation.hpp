@@ -38,7 +38,8 @@ public:
     virtual bool unlink() noexcept = 0;
 
     /// Is it certain that only a task of the waiter's runtime can complete this? Then the branch
-    /// sleeps for good once all tasks do (all_asleep.hpp). Called while it is parked and cannot run.
+    /// sleeps for good once all tasks do (all_asleep.hpp). Called while it is parked and cannot
+    /// run.
     virtual bool completed_by_tasks() const noexcept { return false; }
 
     bool restarts() const noexcept { return restarts_; }

@@ -24,31 +24,37 @@
 //     guard    do whatever may wake a task; then release the guard (seq_cst); if it was the last one
 //              and all workers are parked, wake one, which looks, parks and decides
 //
-// Why the decision is never wrong. It is made with the lock of the list held and every worker on the
-// list. To run a branch, a worker must leave the list first, and takes the lock for it, whether it
-// was woken, rechecked, or came out of its ring with completions. So while we look nobody inside
+// Why the decision is never wrong. It is made with the lock of the list held and every worker on
+// the list. To run a branch, a worker must leave the list first, and takes the lock for it, whether
+// it was woken, rechecked, or came out of its ring with completions. So while we look nobody inside
 // resumes a branch, fires a timer, or makes, copies or releases a guard; what a worker brings along
-// from its ring is still parked on its I/O as far as we see, and says no. What each worker did before
-// it parked is visible, since it took the same lock then. Outside, one that holds a guard keeps us
-// from deciding; one that has released its last guard published before that, and so we find the
-// branch in a queue, or its worker off the list. A new guard is made by a task or copied from another
-// guard, hence not now.
+// from its ring is still parked on its I/O as far as we see, and says no. What each worker did
+// before it parked is visible, since it took the same lock then. Outside, one that holds a guard
+// keeps us from deciding; one that has released its last guard published before that, and so we
+// find the branch in a queue, or its worker off the list. A new guard is made by a task or copied
+// from another guard, hence not now.
 //
-// Why it is always made. Store then load on both sides, seq_cst: the last guard is released before a
-// load of the parked count, a worker parks before its load of the guards. So the parker sees no guard,
-// or the releaser sees it parked. Of several workers that park at the same time the last one sees
-// that all are. And each way back from the list leads through park() again.
+// The watchdog is outside as well: it takes due timers from a worker that is kept, and from the
+// heap to the queue nobody sees them. So it adds a guard, and then looks whether all are parked
+// (seq_cst): if the decider has not seen the guard, the watchdog sees that, and leaves the timers
+// to the sentinel.
 //
-// Why the report may read frames. It names for each task where it awaits, which is in its frames, and
-// reads that under the same lock. A frame is resumed or destroyed by a worker, and none can; a task
-// that is parked on an operation has its frames, all of them suspended. What is not parked is not
-// read, and the decision is "not asleep" then. The text is put together later, from the copy. A
+// Why it is always made. Store then load on both sides, seq_cst: the last guard is released before
+// a load of the parked count, a worker parks before its load of the guards. So the parker sees no
+// guard, or the releaser sees it parked. Of several workers that park at the same time the last one
+// sees that all are. And each way back from the list leads through park() again.
+//
+// Why the report may read frames. It names for each task where it awaits, which is in its frames,
+// and reads that under the same lock. A frame is resumed or destroyed by a worker, and none can; a
+// task that is parked on an operation has its frames, all of them suspended. What is not parked is
+// not read, and the decision is "not asleep" then. The text is put together later, from the copy. A
 // thread outside that breaks the rule, and wakes a task without a guard, makes the report wrong but
 // can do no harm: what it readies waits in the queue until the lock is free.
 //
-// Rejected: counting what is armed in each poller (a worker that sleeps in its ring changes the count
-// while we look, and two backends would have to keep it exact, on a hot path); counting parked tasks
-// by reason (the same cost at each park); a look by the watchdog's clock (late, and no more exact).
+// Rejected: counting what is armed in each poller (a worker that sleeps in its ring changes the
+// count while we look, and two backends would have to keep it exact, on a hot path); counting
+// parked tasks by reason (the same cost at each park); a look by the watchdog's clock (late, and no
+// more exact).
 #pragma once
 
 #include <atomic>
@@ -60,12 +66,13 @@ namespace weft::detail {
 template <class Layer>
 class guard_word {
 public:
-    /// By a task, or by who holds one. Relaxed: the count is not zero, or the task's worker takes the
-    /// lock of the list before anybody decides.
-    void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+    /// By a task, or by who holds one: the count is not zero, or the task's worker takes the lock
+    /// of the list before anybody decides. seq_cst for others, who then look whether all are
+    /// parked.
+    void add() noexcept { count_.fetch_add(1, std::memory_order_seq_cst); }
 
-    /// True: it was the last one; the caller calls reconsider(). seq_cst: see the essay. As a release
-    /// it also publishes what was done under the guard to any().
+    /// True: it was the last one; the caller calls reconsider(). seq_cst: see the essay. As a
+    /// release it also publishes what was done under the guard to any().
     [[nodiscard]] bool remove() noexcept {
         return count_.fetch_sub(1, std::memory_order_seq_cst) == 1;
     }

@@ -8,8 +8,8 @@ namespace weft::detail {
 class guard_count;
 class runtime_core;
 
-/// What runtime::guard is made of: as long as one exists, its runtime does not report that all tasks
-/// are asleep. It may outlive the runtime.
+/// What runtime::guard is made of: as long as one exists, its runtime does not report that all
+/// tasks are asleep. It may outlive the runtime.
 class runtime_hold {
 public:
     runtime_hold() noexcept = default;
