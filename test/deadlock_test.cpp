@@ -390,7 +390,8 @@ namespace {
 /// What wakes the next task of a chain, chosen by a seed.
 class random_chain {
 public:
-    random_chain(unsigned seed, std::size_t links) : random_(seed), batons_(links) {}
+    random_chain(unsigned seed, std::size_t links)
+        : random_(seed), batons_(links), threads_(links) {}
 
     weft::task<> run() {
         std::vector<weft::join_handle<void>> handles;
@@ -422,7 +423,7 @@ private:
                 next.post();
                 break;
             case 1:
-                threads_.emplace_back([wake, guard = weft::runtime::guard()] { wake(); });
+                threads_[index] = std::thread([wake, guard = weft::runtime::guard()] { wake(); });
                 break;
             case 2:
                 co_await weft::blocking(wake);
@@ -446,7 +447,7 @@ private:
 
     std::mt19937 random_;
     std::vector<baton> batons_;
-    std::vector<std::thread> threads_;
+    std::vector<std::thread> threads_;  ///< One for each link, since two of them may overlap.
 };
 
 }  // namespace
