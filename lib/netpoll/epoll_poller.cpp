@@ -196,13 +196,13 @@ void epoll_poller::wake() noexcept {
     if (word_.wake()) set_.ring_doorbell();
 }
 
-void epoll_poller::poll(branch_list& readied) noexcept {
+void epoll_poller::poll(branch_list& readied, poll_extent) noexcept {
     if (set_.used()) set_.take_events(0, readied);
 }
 
 void epoll_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     if (!word_.enter()) {
-        poll(readied);
+        poll(readied, poll_extent::many);
         return;
     }
     const bool bell = set_.take_events(std::max<monotonic_time>(deadline, 1), readied);

@@ -80,7 +80,7 @@ public:
 
     start_result enable_on_this_thread() noexcept override { return {}; }
     void shut_down() noexcept override {}
-    void poll(branch_list& readied) noexcept override;
+    void poll(branch_list& readied, poll_extent extent) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
     bool begin_sleep() noexcept override;

@@ -64,13 +64,17 @@ io_operation::next_step io_operation::take_turn(branch& waiter) noexcept {
 io_operation::next_step io_operation::wait_for_readiness(branch& waiter, bool verified) noexcept {
     place_ = place::wait_word;
     poll_descriptor& descriptor = *on_.descriptor;
-    std::error_code error;
+    int error = 0;
     switch (descriptor.wait(which_, waiter, verified, error)) {
     case poll_descriptor::wait_outcome::ready: return next_step::try_again;
-    case poll_descriptor::wait_outcome::failed: fail(error); return next_step::end;
+    case poll_descriptor::wait_outcome::failed: fail_with_errno(error); return next_step::end;
     case poll_descriptor::wait_outcome::refused:
         if (descriptor.withdraw(which_, waiter)) {
-            fail(error);
+            if (error != 0) {
+                fail_with_errno(error);
+            } else {
+                fail(errc::closed);
+            }
             return next_step::end;
         }
         // A notifier has the branch and is about to complete it; the next round meets the same
@@ -104,7 +108,7 @@ void io_operation::give_back() noexcept {
 
 std::error_code io_operation::finish_failed() noexcept {
     give_back();
-    if (error_) return error_;
+    if (error_ != 0) return {error_, *error_category_};
     switch (outcome()) {
     case operation_outcome::completed: break;
     case operation_outcome::cancelled: return std::make_error_code(std::errc::operation_canceled);

@@ -7,7 +7,6 @@
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/sched/worker.hpp>
-#include <weft/error.hpp>
 
 #include <cerrno>
 #include <mutex>
@@ -122,7 +121,7 @@ bool poll_descriptor::may_wait_unverified(direction which, branch& waiter) noexc
 }
 
 poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& waiter, bool verified,
-                                                    std::error_code& error) noexcept {
+                                                    int& error) noexcept {
     check_not_inherited();
     side& on = side_of(which);
     poller& io = waiter.current->io();
@@ -131,24 +130,20 @@ poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& wai
     switch (decision.step) {
     case wait_step::ready: return wait_outcome::ready;
     case wait_step::failed:
-        error = {decision.error, std::system_category()};
+        error = decision.error;
         return wait_outcome::failed;
-    case wait_step::closing: error = errc::closed; return wait_outcome::refused;
+    case wait_step::closing: return wait_outcome::refused;
     case wait_step::wait: break;
     }
     if (!verified) io.unverified.note(on, decision.number, fd_);
-    if (decision.arms) {
-        if (const int failed = arm(on, decision.armed, io); failed != 0) {
-            error = {failed, std::system_category()};
-        }
-    }
+    if (decision.arms) error = arm(on, decision.armed, io);
     if (decision.cancels_old) {
         branch_list none;
         poll_home::request_cancel(decision.old, on.record(decision.old.record),
                                   cancel_reason::moved, none);
         WEFT_ASSERT(none.empty());  // We hold a reference, so no life ends here.
     }
-    return error ? wait_outcome::refused : wait_outcome::wait;
+    return error != 0 ? wait_outcome::refused : wait_outcome::wait;
 }
 
 int poll_descriptor::arm(side& on, const poll_name& poll, poller& io) noexcept {

@@ -87,9 +87,9 @@ public:
     /// Operation with the turn, after EAGAIN (`verified`) or may_wait_unverified(): publishes the
     /// branch and sees to it that a poll is armed. `ready`: something has happened meanwhile, try
     /// again. `failed`: the last poll failed, and nothing was published. `refused`: it was, but no
-    /// poll can be armed. `error` says why.
-    wait_outcome wait(direction which, branch& waiter, bool verified,
-                      std::error_code& error) noexcept;
+    /// poll can be armed. `error`, 0 before, becomes the errno of either; it stays 0 where the
+    /// descriptor is being closed.
+    wait_outcome wait(direction which, branch& waiter, bool verified, int& error) noexcept;
     bool withdraw(direction which, branch& waiter) noexcept {
         return side_of(which).withdraw(&waiter);
     }
@@ -169,10 +169,11 @@ private:
     layer::atomic<bool> shuts_down_{false};  ///< Relaxed: a wish, not a guard.
     bool gives_back_ = false;  ///< Written by the closer, read at the end of the life.
     spin_lock<layer> lock_;
-    poll_descriptor* next_free_ = nullptr;  ///< In the list of free slots.
-    close_operation* close_waiters_ = nullptr;
-    std::array<queue, 2> queues_;
+    // What a read, a write and an event touch lies in the first 128 bytes.
     std::array<side, 2> sides_;
+    std::array<queue, 2> queues_;
+    close_operation* close_waiters_ = nullptr;
+    poll_descriptor* next_free_ = nullptr;  ///< In the list of free slots.
 };
 
 /// Puts a file descriptor into a slot. It is not registered with anything before an operation waits

@@ -248,10 +248,10 @@ bool ring_poller::has_work() const noexcept {
     return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() || !inbox_.empty();
 }
 
-void ring_poller::poll(branch_list& readied) noexcept {
+void ring_poller::poll(branch_list& readied, poll_extent extent) noexcept {
     mark().back();
     take_requests();
-    turn(readied);
+    turn(extent == poll_extent::few ? 1 : enters_per_turn, readied);
 }
 
 void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
@@ -265,14 +265,14 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
         inbox_.finish_sleep();
     }
     take_requests();
-    turn(readied);
+    turn(enters_per_turn, readied);
     rung_ = false;
     if (refused_since_ != no_deadline) rest();
 }
 
-void ring_poller::turn(branch_list& readied) noexcept {
+void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
     unsigned left = completions_per_turn - reap(completions_per_turn, readied);
-    for (unsigned entered = 0; entered < enters_per_turn; ++entered) {
+    for (unsigned entered = 0; entered < enters; ++entered) {
         push_waiting(readied);
         if (left == 0 || (ring_.unsubmitted() == 0 && !ring_.needs_enter())) break;
         judge(ring_.enter());

@@ -66,7 +66,7 @@ public:
     start_result enable_on_this_thread() noexcept override;
     void disable_on_this_thread() noexcept override;
     void shut_down() noexcept override;
-    void poll(branch_list& readied) noexcept override;
+    void poll(branch_list& readied, poll_extent extent) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
     bool begin_sleep() noexcept override { return unreleased_ != 0; }
@@ -115,7 +115,7 @@ private:
     void push_cancel(const poll_record& record) noexcept;
     void push_doorbell() noexcept;
 
-    void turn(branch_list& readied) noexcept;
+    void turn(unsigned enters, branch_list& readied) noexcept;
     void judge(int error) noexcept;
     void refused(int error) noexcept;
     unsigned reap(unsigned limit, branch_list& readied) noexcept;

@@ -105,6 +105,7 @@ private:
     static constexpr monotonic_time slice_length = 5'000'000;
     static constexpr std::size_t timer_batch = 64;
     static constexpr int steal_passes = 4;
+    static constexpr std::size_t repeats_at_once = 64;  ///< Some 100 us on sockets.
 
     branch* next();
     branch* take_next();
@@ -118,7 +119,9 @@ private:
     branch* steal_next_of(processor& victim) noexcept;
     bool run_timers_of(processor& of, std::size_t limit = timer_batch) noexcept;
     bool poll_io() noexcept;
+    void repeat_operations(branch_list& readied) noexcept;
     bool verify_waits(bool all) noexcept;
+    bool begin(branch& running) noexcept;
     void execute(branch* running) noexcept;
     void finish_task() noexcept;
 

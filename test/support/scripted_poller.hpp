@@ -34,9 +34,9 @@ public:
         return real_.enable_on_this_thread();
     }
     void shut_down() noexcept override { real_.shut_down(); }
-    void poll(detail::branch_list& readied) noexcept override {
+    void poll(detail::branch_list& readied, detail::poll_extent extent) noexcept override {
         ++polls_;
-        real_.poll(readied);
+        real_.poll(readied, extent);
         take(readied);
     }
     void wait(detail::monotonic_time deadline, detail::branch_list& readied) noexcept override {

@@ -79,15 +79,18 @@ protected:
     void short_read() noexcept;
 
     /// The operation ends with this error. For attempt() and start().
-    void fail(std::error_code error) noexcept { error_ = error; }
-    void fail_with_errno(int error) noexcept { error_ = {error, std::system_category()}; }
+    void fail(std::error_code error) noexcept {
+        error_category_ = &error.category();
+        error_ = error.value();
+    }
+    void fail_with_errno(int error) noexcept { fail({error, std::system_category()}); }
 
     /// For await_resume(): gives back what a cancelled operation still holds, and tells how the
     /// operation ended: an error of its own, operation_canceled, timed_out, or none. An error that
     /// came before the cancellation wins.
     std::error_code finish() noexcept {
         const bool succeeded =
-            standing_ == standing::nothing && !error_ && outcome() == operation_outcome::completed;
+            standing_ == standing::nothing && error_ == 0 && outcome() == operation_outcome::completed;
         return succeeded ? std::error_code() : finish_failed();
     }
 
@@ -108,7 +111,9 @@ private:
     descriptor_name on_;
     io_operation* next_ = nullptr;      ///< In the queue; guarded by the descriptor's lock.
     io_operation* previous_ = nullptr;  ///< As next_.
-    std::error_code error_;
+    // An error, in two parts: to make the std::error_code of no error is a call of another library.
+    const std::error_category* error_category_ = nullptr;
+    int error_ = 0;
     direction which_;
     standing standing_ = standing::nothing;
     place place_ = place::nowhere;

@@ -41,6 +41,13 @@ struct start_result {
     const char* step = "";  ///< The step that failed, as the log line names it.
 };
 
+/// How much a worker takes of what is ready.
+enum class poll_extent : std::uint8_t {
+    few,   ///< What one system call gives: nobody but the worker has time for it, so what else is
+           ///< ready can wait in the kernel, where it takes no space in the caches.
+    many,  ///< A whole slice: others have time for some of it.
+};
+
 /// The part of the netpoller that belongs to one worker.
 class poller {
 public:
@@ -60,9 +67,9 @@ public:
     virtual void shut_down() noexcept = 0;
 
     /// Owner: submits what is prepared and reaps what is ready, without waiting, at most a bounded
-    /// slice. Branches to be readied are appended to `readied` in the order of their completions;
+    /// slice, or a small part of it. Branches to be readied are appended to `readied` in the order of their completions;
     /// the caller readies them after this call.
-    virtual void poll(branch_list& readied) noexcept = 0;
+    virtual void poll(branch_list& readied, poll_extent extent) noexcept = 0;
 
     /// Owner: as poll(), but waits until something completes, wake() is called, or the deadline
     /// passes. May return early without a reason.
