@@ -197,8 +197,8 @@ branch* worker_thread::take_global(std::size_t limit) noexcept {
     return first;
 }
 
-// Makes a branch that was queued, or is about to be, the running one, and repeats the operation that
-// it waits for. False: it waits on, or went behind others, and is not ours any more.
+// Makes a branch that was queued, or is about to be, the running one, and repeats the operation
+// that it waits for. False: it waits on, or went behind others, and is not ours any more.
 bool worker_thread::begin(branch& running) noexcept {
     running.status = branch_status::running;
     running.current = this;

@@ -66,7 +66,7 @@ weft::task<std::string> one_round(std::vector<weft::test::stream_pair>& pairs) {
 /// may be tried again.
 weft::task<> read_in_batches() {
     std::vector<weft::test::stream_pair> pairs;
-    for (std::size_t i = 0; i < streams; ++i) pairs.push_back(co_await weft::test::connected_pair());
+    while (pairs.size() < streams) pairs.push_back(co_await weft::test::connected_pair());
     const std::string expected = std::string(streams, 'r') + std::string(streams, 't');
     std::string happened;
     for (int i = 0; i < 100 && happened != expected; ++i) happened = co_await one_round(pairs);

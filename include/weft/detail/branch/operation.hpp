@@ -27,9 +27,10 @@ public:
     /// Tries to finish, on the worker `*waiter.current`. True: done, the branch goes on. False: the
     /// branch is suspended and may already run elsewhere; the caller touches nothing.
     ///
-    /// With `restarts()` set, the worker that is about to resume the branch, or to queue it for that,
-    /// calls start() again first, on its own stack, and resumes the coroutine only if that returns true: this is how a
-    /// socket operation repeats its system call after a wake-up without a frame of its own.
+    /// With `restarts()` set, the worker that is about to resume the branch, or to queue it for
+    /// that, calls start() again first, on its own stack, and resumes the coroutine only if that
+    /// returns true: this is how a socket operation repeats its system call after a wake-up without
+    /// a frame of its own.
     virtual bool start(branch& waiter) noexcept = 0;
 
     /// Takes the operation off its object. Called without any lock, by the canceller that owns the

@@ -89,8 +89,8 @@ protected:
     /// operation ended: an error of its own, operation_canceled, timed_out, or none. An error that
     /// came before the cancellation wins.
     std::error_code finish() noexcept {
-        const bool succeeded =
-            standing_ == standing::nothing && error_ == 0 && outcome() == operation_outcome::completed;
+        const bool succeeded = standing_ == standing::nothing && error_ == 0 &&
+                               outcome() == operation_outcome::completed;
         return succeeded ? std::error_code() : finish_failed();
     }
 

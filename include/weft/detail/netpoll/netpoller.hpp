@@ -67,8 +67,8 @@ public:
     virtual void shut_down() noexcept = 0;
 
     /// Owner: submits what is prepared and reaps what is ready, without waiting, at most a bounded
-    /// slice, or a small part of it. Branches to be readied are appended to `readied` in the order of their completions;
-    /// the caller readies them after this call.
+    /// slice, or a small part of it. Branches to be readied are appended to `readied` in the order
+    /// of their completions; the caller readies them after this call.
     virtual void poll(branch_list& readied, poll_extent extent) noexcept = 0;
 
     /// Owner: as poll(), but waits until something completes, wake() is called, or the deadline
