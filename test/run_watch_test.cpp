@@ -25,8 +25,7 @@ constexpr std::chrono::nanoseconds report_after = 100ms;
 
 /// A worker that runs one branch, a millisecond at a time.
 struct watched_worker {
-    // Not within the object: GCC 14 at -O3 then finds that `first` is not where `seen` says.
-    static inline branch first, second;
+    branch first, second;
     run_watch watch;
     run_watch::sight seen{.count = 1, .branch = &first};
 
