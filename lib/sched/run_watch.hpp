@@ -52,7 +52,12 @@ public:
     bool see(const sight& seen) noexcept {
         if (seen.same_run(last_)) { return true; }
         moved_ = seen.count != last_.count;
-        last_ = seen;
+        // Each by itself: GCC 14 at -O3 may lose a part of the copy of the whole, where all of this
+        // is inlined into a loop (run_watch_test.cpp then fails).
+        last_.count = seen.count;
+        last_.branch = seen.branch;
+        last_.life = seen.life;
+        last_.site = seen.site;
         held_ = used_ = blocked_ = nanoseconds::zero();
         told_ = {};
         overrun_ = false;
