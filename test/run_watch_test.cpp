@@ -27,7 +27,7 @@ constexpr std::chrono::nanoseconds report_after = 100ms;
 struct watched_worker {
     branch first, second;
     run_watch watch;
-    run_watch::sight seen{.count = 1, .branch = &first};
+    run_watch::sight seen{.count = 1, .branch = &first, .life = 0, .site = {}};
 
     watched_worker() { watch.see(seen); }
 
