@@ -10,7 +10,7 @@ namespace weft {
 /// What run() does when all tasks are asleep: each of them waits for another task, and there is no
 /// timer, no I/O, no call of blocking() or blocking_detached() and no runtime::guard left that
 /// could wake one. A task that was spawned with a stop token may be woken by it, and so keeps this
-/// quiet until its token has no source any more. The environment variable WEFT_DEADLOCK (report,
+/// quiet until a worker that parks finds that its token has no source any more. The environment variable WEFT_DEADLOCK (report,
 /// throw, ignore) comes before the option. A `runtime` object never says so: whoever holds it may
 /// spawn.
 enum class deadlock_action : unsigned char {

@@ -23,7 +23,7 @@ namespace weft {
 /// (popen) hand on the mask of the worker instead: set POSIX_SPAWN_SETSIGMASK. See also
 /// runtime_options::ignore_sigpipe.
 ///
-/// With io_uring weft handles SIGURG while a runtime exists, unless the program handles it: a worker
+/// With io_uring weft handles SIGURG while a runtime exists, unless the program has a handler for it by then: a worker
 /// whose task does not come back is interrupted by it, so that others can serve the sockets that wait
 /// there (docs/scheduler.md). A call of that task that waits may then end with EINTR.
 ///

@@ -16,6 +16,8 @@ namespace {
 
 constinit std::mutex handler_lock;
 constinit unsigned users = 0;
+/// Default or ignored; what the last user puts back.
+struct sigaction action_before;
 
 constinit thread_local io_ring* rescued_ring [[gnu::tls_model("initial-exec")]] = nullptr;
 
@@ -58,9 +60,12 @@ rescue_handler::rescue_handler() noexcept : installed_(false) {
         if (!is_free(current)) return;
         struct sigaction ours{};
         ours.sa_handler = handle;
-        ours.sa_flags = SA_RESTART;
+        // A task may run on a small stack of somebody else's making; if that one has set up a stack
+        // for signals, the handler belongs there.
+        ours.sa_flags = SA_RESTART | SA_ONSTACK;
         ::sigfillset(&ours.sa_mask);
         if (::sigaction(rescue_signal, &ours, nullptr) != 0) return;
+        action_before = current;
     }
     ++users;
     installed_ = true;
@@ -80,9 +85,7 @@ rescue_handler::~rescue_handler() {
     struct sigaction current{};
     ::sigaction(rescue_signal, nullptr, &current);
     if (!is_ours(current)) return;  // Somebody has put another one in its place; it stays.
-    struct sigaction none{};
-    none.sa_handler = SIG_DFL;
-    ::sigaction(rescue_signal, &none, nullptr);
+    ::sigaction(rescue_signal, &action_before, nullptr);
 }
 
 void admit_rescue(io_ring& ring) noexcept {

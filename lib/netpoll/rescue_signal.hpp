@@ -14,7 +14,9 @@
 // Which signal. SIGURG, as Go has it: its default action is to be ignored, so one that is sent by
 // mistake does no harm; nothing in the C library uses it; debuggers pass it on; and programs that
 // want it (to be told of urgent data of a socket) are next to extinct. If one has a handler for it
-// all the same, that one stays and rescues are off, which the runtime says in its log.
+// when the first runtime starts, that one stays and rescues are off, which the runtime says in its
+// log. A program that takes the signal without a handler (sigwait, signalfd) cannot be told from one
+// that does not care, and loses it while a runtime exists: workers do not block it.
 #pragma once
 
 #include <csignal>

@@ -117,6 +117,12 @@ public:
     /// deferred work until none is left, within a bound. Takes no completion.
     void enter_for_others() noexcept;
 
+    /// Any thread: the position of the first completion that the owner has not taken. Relaxed: a
+    /// hint; what is older is found taken, and what is newer is not passed over.
+    unsigned completions_taken() const noexcept {
+        return std::atomic_ref(*ring_.cq.khead).load(std::memory_order_relaxed);
+    }
+
     /// Any thread, one at a time: `visit` gets the user_data of each completion that the owner has
     /// not taken, from the position `from` on, which moves behind them. The kernel may write over
     /// those that the owner takes meanwhile; `visit` may then get a later one instead.
@@ -124,9 +130,11 @@ public:
     void peek_completions(unsigned& from, Visit&& visit) noexcept {
         // Acquire pairs with the kernel's release of the tail: the completions are complete.
         const unsigned tail = std::atomic_ref(*ring_.cq.ktail).load(std::memory_order_acquire);
-        const unsigned head = std::atomic_ref(*ring_.cq.khead).load(std::memory_order_relaxed);
+        const unsigned unread = tail - completions_taken();
+        // The owner has been here since the tail was read, and takes what is left.
+        if (unread > completion_mask_ + 1) return;
         // What is left of the last look may have been taken since.
-        if (tail - from > tail - head) from = head;
+        if (tail - from > unread) from = tail - unread;
         for (; from != tail; ++from) {
             // Relaxed: one word, which is the one or the other completion's.
             visit(std::atomic_ref(ring_.cq.cqes[from & completion_mask_].user_data)

@@ -133,6 +133,9 @@ void ring_poller::disable_on_this_thread() noexcept {
 
 bool ring_poller::interrupt_owner(::pid_t thread) noexcept {
     if (!may_interrupt_) return false;
+    // From the beginning, when the owner has been back: what was told before it came, and was left
+    // there by it, may have somebody else waiting for it now.
+    if (!mark().stranded()) peeked_ = ring_.completions_taken();
     mark().strand();
     // What was posted already needs no signal.
     if (ring_.needs_enter() || ring_.unsubmitted() != 0) send_rescue_signal(thread);

@@ -50,8 +50,8 @@ void watchdog::start(const sigset_t& mask_in_fork) noexcept {
     } catch (const std::exception& error) {
         runtime_.log(fmt::format(
             "weft: runs without its watchdog, since a thread cannot start ({}): tasks that keep "
-            "their worker busy are neither asked to yield nor reported; raise the limit on threads "
-            "(ulimit -u)",
+            "their worker busy are neither asked to yield nor reported, and keep the sockets that "
+            "wait there; raise the limit on threads (ulimit -u)",
             error.what()));
     }
 }
@@ -158,10 +158,12 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
 // What others may have of a worker that does not come back.
 
 void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
+    // Nobody else could serve them.
+    if (runtime_.processor_count() == 1) { return; }
     poller& io = runtime_.net().worker_poller(worker.index());
     if (io.wants_owner() && io.interrupt_owner(worker.thread().id)) { of.interrupted = true; }
     // Those who are idle look for these themselves.
-    if (runtime_.idle.parked_hint() != 0 || runtime_.processor_count() == 1) { return; }
+    if (runtime_.idle.parked_hint() != 0) { return; }
     take_timers(worker);
     take_queue(worker, of.seen_next);
 }
@@ -169,17 +171,22 @@ void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
 // As a thief that has no processor: what it takes goes to the global queue. What is in runnext the
 // worker was about to run in most cases; it is taken if it is still there at the next look.
 void watchdog::take_queue(worker_thread& of, branch*& seen_next) noexcept {
-    branch_list taken;
-    while (branch* first = of.p.queue.steal_into(in_passing_, false)) {
-        taken.push_back(first);
+    // Not more than was there: a worker that is back meanwhile may fill its queue all the time.
+    for (std::size_t left = of.p.queue.capacity; left != 0;) {
+        branch_list taken;
+        if (branch* first = of.p.queue.steal_into(in_passing_, false)) { taken.push_back(first); }
         while (branch* each = in_passing_.pop()) { taken.push_back(each); }
+        if (taken.empty()) { break; }
+        left -= std::min(left, taken.size());
+        runtime_.inject(taken);
     }
     branch* const next = of.p.queue.peek_next();
     if (next != nullptr && next == seen_next) {
+        branch_list taken;
         if (branch* stolen = of.p.queue.steal_next(next)) { taken.push_back(stolen); }
+        if (!taken.empty()) { runtime_.inject(taken); }
     }
     seen_next = next;
-    if (!taken.empty()) { runtime_.inject(taken); }
 }
 
 void watchdog::take_timers(worker_thread& of) noexcept {
@@ -224,7 +231,7 @@ void watchdog::act(worker_thread& worker, const run_watch& watch,
 // Reports.
 
 // The task, as a message names it; empty if it has ended meanwhile.
-std::string watchdog::describe(const run_sight<branch>& seen) noexcept {
+std::string watchdog::describe(const run_sight<branch>& seen) {
     if (seen.branch == nullptr) { return {}; }
     // Every branch is the first one of its task, and lies at the beginning of its control block.
     auto& task = *reinterpret_cast<task_control*>(seen.branch);
@@ -251,6 +258,13 @@ std::string watchdog::describe(const run_sight<branch>& seen) noexcept {
 void watchdog::report(const worker_thread& worker, const run_watch& watch) noexcept {
     std::uint64_t left_out = 0;
     if (!limit_.allow(monotonic_now(), left_out)) { return; }
+    try {
+        report_task(worker, watch, left_out);
+    } catch (const std::bad_alloc&) {}  // No memory for a report is no reason to end the process.
+}
+
+void watchdog::report_task(const worker_thread& worker, const run_watch& watch,
+                           std::uint64_t left_out) {
     const std::string task = describe(watch.last());
     if (task.empty()) { return; }
     const std::string more =
@@ -274,10 +288,12 @@ void watchdog::watch_end(nanoseconds elapsed) noexcept {
     if (phase >= runtime_phase::stopping) { stopping_ += elapsed; }
     if (!runtime_.has_hung(ending_, stopping_)) { return; }
     std::string tasks;
-    for (std::uint32_t i = 0; i < runtime_.processor_count(); ++i) {
-        const std::string task = describe(runtime_.worker_at(i).p.mark.look());
-        if (!task.empty()) { tasks += fmt::format("; worker {}: {}", i, task); }
-    }
+    try {
+        for (std::uint32_t i = 0; i < runtime_.processor_count(); ++i) {
+            const std::string task = describe(runtime_.worker_at(i).p.mark.look());
+            if (!task.empty()) { tasks += fmt::format("; worker {}: {}", i, task); }
+        }
+    } catch (const std::bad_alloc&) {}  // The report is more important than the names.
     hang_reported_ = true;
     runtime_.report_hang(tasks);
 }

@@ -133,7 +133,8 @@ private:
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
     void report(const worker_thread& worker, const run_watch& watch) noexcept;
     void watch_end(nanoseconds elapsed) noexcept;
-    std::string describe(const run_sight<branch>& seen) noexcept;
+    void report_task(const worker_thread& worker, const run_watch& watch, std::uint64_t left_out);
+    std::string describe(const run_sight<branch>& seen);
 
     runtime_core& runtime_;
     rest_word<layer> rest_;

@@ -384,11 +384,16 @@ bool worker_thread::poll_io() noexcept {
 // of the run queue.
 //
 // While a processor is idle the branches of the batch are published first, so that it can help.
-// Nothing else waits for longer than the operations of one batch take, and they are bounded in
-// number; the rest of a larger batch is repeated branch by branch, as ever.
+// Nothing else waits for longer than the operations of one batch take. They are bounded in number,
+// end when the kernel's tick moves, since one operation may move much, and as soon as somebody could
+// help. The rest of a batch is repeated branch by branch, as ever.
 void worker_thread::repeat_operations(branch_list& readied) noexcept {
     branch_list kept;
-    for (std::size_t left = repeats_at_once; left != 0 && !readied.empty(); --left) {
+    const monotonic_time began = slice_tick();
+    const auto goes_on = [&] {
+        return !readied.empty() && slice_tick() == began && runtime_->idle.parked_hint() == 0;
+    };
+    for (std::size_t left = repeats_at_once; left != 0 && goes_on(); --left) {
         branch* const each = readied.pop_front();
         if (const branch* const following = readied.front()) {
             following->prefetch();

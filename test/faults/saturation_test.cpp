@@ -2,6 +2,7 @@
 #include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/skip.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
@@ -197,7 +198,7 @@ TEST_CASE("fault 34: blocking pool saturated: the queue has a limit", "[faults]"
 
 TEST_CASE("fault 6: thread creation fails: calls of blocking() share the threads that there are",
           "[faults]") {
-    if (::geteuid() != 0) return;  // Others of the same user would count.
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
     const auto result = weft::test::run_in_child([] {
         limit_threads(5);  // The caller, another worker, the watchdog, and what is left for calls.
         std::atomic<int> made{0};
@@ -229,7 +230,7 @@ TEST_CASE("fault 6: thread creation fails: calls of blocking() share the threads
 }
 
 TEST_CASE("fault 6: thread creation fails: without a single thread blocking() says so", "[faults]") {
-    if (::geteuid() != 0) return;
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
     const auto result = weft::test::run_in_child([] {
         limit_threads(1);
         auto main = []() -> weft::task<> {
