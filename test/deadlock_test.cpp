@@ -111,14 +111,19 @@ TEST_CASE("fault 35: all tasks asleep: a baton that nobody posts, on every netpo
 TEST_CASE("fault 35: all tasks asleep: two tasks that join each other", "[deadlock]") {
     struct pair {
         std::optional<weft::join_handle<void>> first, second;
+        std::atomic<bool> made{false};
     };
-    auto join = [](std::optional<weft::join_handle<void>>& other) -> weft::task<> {
-        while (!other) co_await weft::yield();
+    auto join = [](std::atomic<bool>& made,
+                   std::optional<weft::join_handle<void>>& other) -> weft::task<> {
+        while (!made) co_await weft::yield();
         co_await std::move(*other);
     };
     auto main = [](auto body, pair& both) -> weft::task<> {
-        both.first = weft::co_spawn({.name = "one", .stop_token = {}}, body, std::ref(both.second));
-        both.second = weft::co_spawn({.name = "two", .stop_token = {}}, body, std::ref(both.first));
+        both.first = weft::co_spawn({.name = "one", .stop_token = {}}, body, std::ref(both.made),
+                                    std::ref(both.second));
+        both.second = weft::co_spawn({.name = "two", .stop_token = {}}, body, std::ref(both.made),
+                                     std::ref(both.first));
+        both.made = true;
         baton never;
         co_await never.wait();
     };
