@@ -5,7 +5,7 @@
 
 #include <weft/detail/netpoll/unverified_waits.hpp>
 
-#include "poll_fixture.hpp"
+#include "two_rings.hpp"
 
 #include <span>
 
@@ -18,12 +18,11 @@ namespace {
 
 // A reader that wants some messages, the rings of two workers, and a peer.
 template <std::uint8_t MissesBeforeMove>
-struct fixture {
-    kernel_file file;
-    side_of<MissesBeforeMove> reads;
-    waiter branch;
-    std::array<layer::atomic<unsigned>, 2> inboxes{0U, 0U};  // Bits of the records to be cancelled.
-    layer::atomic<unsigned> ended{0};
+struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>, int> {
+    using rings = two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>, int>;
+    using rings::arm, rings::branch, rings::ended, rings::file, rings::has_work, rings::inboxes;
+    using rings::reads, rings::reap, rings::take_turn, rings::unreleased;
+
     // The operation: touched by whoever runs it, and by a canceller that has to take it back.
     model::lifetime frame;
     layer::var<int> wanted;
@@ -34,24 +33,8 @@ struct fixture {
     bool is_stream = false;  // A read takes all there is, and the end is waited for.
     bool asks = true;
     int received = 0;
-    int unreleased = 0;  // Polls.
 
     explicit fixture(int messages) : wanted(messages) {}
-
-    void arm(unsigned here, const weft::detail::wait_decision& decision) {
-        if (decision.arms) {
-            ++unreleased;
-            record& armed = reads.record(decision.armed.record);
-            armed.listed = true;
-            model::check(!armed.requested, "a record is armed while a request for it is under way");
-            file.submit(decision.armed.record, here, decision.armed.multishot,
-                        decision.armed.sequence);
-        }
-        if (decision.cancels_old) {
-            reads.record(decision.old.record).requested = true;
-            inboxes[decision.old.home].fetch_or(1U << decision.old.record, order::release);
-        }
-    }
 
     void end() {
         frame.destroy("operation");
@@ -121,35 +104,6 @@ struct fixture {
         }
     }
 
-    bool has_work(unsigned here) const {
-        return inboxes[here].peek() != 0 || file.pending(here) || branch.runnable.peek() != 0 ||
-               ended.peek() != 0;
-    }
-
-    // What a worker does in a turn of its poller.
-    void reap(unsigned here) {
-        if (inboxes[here].peek() != 0) {
-            const unsigned requests = inboxes[here].exchange(0, order::acquire);
-            for (unsigned i = 0; i < 2; ++i) {
-                if ((requests & (1U << i)) == 0) continue;
-                reads.record(i).requested = false;
-                if (reads.take_cancel_request(reads.record(i))) {
-                    --unreleased;
-                } else {
-                    file.cancel(i, reads.record(i).sequence);
-                }
-            }
-        }
-        for (unsigned i = 0; i < 2; ++i) {
-            if (!file.pending(here, i)) continue;
-            const auto completion = file.reap(i);
-            if (!completion.more) reads.record(i).listed = false;
-            const auto decision = reads.completed(reads.record(i), completion);
-            complete(decision.waiter);
-            if (decision.released) --unreleased;
-        }
-    }
-
     // At the end, with nobody else about: everything that was asked for has been done.
     void settle() {
         for (int i = 0; i < 4; ++i) {
@@ -182,31 +136,10 @@ struct fixture {
         }
     }
 
-    // A worker: reaps, and runs the operation whenever it is the one to take it.
     void work(unsigned here) {
-        for (;;) {
+        do {
             if (puts_off && asks && !has_work(here)) verify(here);
-            model::block_until([&] { return has_work(here); }, "worker without work");
-            reap(here);
-            if (branch.runnable.exchange(0, order::acquire) != 0) run(here);
-            if (ended.peek() != 0) return;
-        }
-    }
-
-    auto worker(const char* name, unsigned here) {
-        return model::named_thread{name, [this, here] { work(here); }};
-    }
-    // A worker that runs the operation first, and then works.
-    auto operating_worker(const char* name, unsigned here) {
-        return model::named_thread{name, [this, here] {
-                                       run(here);
-                                       work(here);
-                                   }};
-    }
-    auto peer(int messages) {
-        return model::named_thread{"peer", [this, messages] {
-                                       for (int i = 0; i < messages; ++i) file.write();
-                                   }};
+        } while (!take_turn(here));
     }
 
     // A multishot poll is armed at home 0.

@@ -5,7 +5,7 @@
 
 #include <weft/detail/netpoll/stranded_mark.hpp>
 
-#include "poll_fixture.hpp"
+#include "two_rings.hpp"
 
 namespace model = weft::model;
 using weft::detail::suspend_outcome;
@@ -14,38 +14,17 @@ using namespace weft::model;
 
 namespace {
 
-struct fixture {
-    kernel_file file;
-    side_of<2> reads;
-    waiter branch;
+// The polls are counted by both workers, without order.
+struct fixture : two_rings<fixture, side_of<2>, layer::atomic<int>> {
     weft::detail::stranded_mark<layer> mark;  // Of ring 0.
-    std::array<layer::atomic<unsigned>, 2> inboxes{0U, 0U};
-    layer::atomic<unsigned> ended{0};
     layer::var<int> wanted;
     int received = 0;
-    // Of both workers, so counted without order.
-    layer::atomic<int> unreleased{0};
 
     explicit fixture(int messages) : wanted(messages) { file.overflows = false; }
 
     auto wait_at(unsigned here) {
         return reads.wait(&branch, static_cast<std::uint16_t>(here),
                           [this](std::uint16_t home) { return home == 0 && mark.stranded(); });
-    }
-
-    void arm(unsigned here, const weft::detail::wait_decision& decision) {
-        if (decision.arms) {
-            unreleased.fetch_add(1, order::relaxed);
-            record& armed = reads.record(decision.armed.record);
-            armed.listed = true;
-            model::check(!armed.requested, "a record is armed while a request for it is under way");
-            file.submit(decision.armed.record, here, decision.armed.multishot,
-                        decision.armed.sequence);
-        }
-        if (decision.cancels_old) {
-            reads.record(decision.old.record).requested = true;
-            inboxes[decision.old.home].fetch_or(1U << decision.old.record, order::release);
-        }
     }
 
     // The loop of the operation, on a worker, until it has ended or is parked.
@@ -67,43 +46,14 @@ struct fixture {
         }
     }
 
-    bool has_work(unsigned here) const {
-        return inboxes[here].peek() != 0 || file.pending(here) || branch.runnable.peek() != 0 ||
-               ended.peek() != 0;
-    }
-
     // A turn of a poller. The owner of ring 0 is back with it.
     void reap(unsigned here) {
         if (here == 0) mark.back();
-        if (inboxes[here].peek() != 0) {
-            const unsigned requests = inboxes[here].exchange(0, order::acquire);
-            for (unsigned i = 0; i < 2; ++i) {
-                if ((requests & (1U << i)) == 0) continue;
-                reads.record(i).requested = false;
-                if (reads.take_cancel_request(reads.record(i))) {
-                    unreleased.fetch_sub(1, order::relaxed);
-                } else {
-                    file.cancel(i, reads.record(i).sequence);
-                }
-            }
-        }
-        for (unsigned i = 0; i < 2; ++i) {
-            if (!file.pending(here, i)) continue;
-            const auto completion = file.reap(i);
-            if (!completion.more) reads.record(i).listed = false;
-            const auto decision = reads.completed(reads.record(i), completion);
-            complete(decision.waiter);
-            if (decision.released) unreleased.fetch_sub(1, order::relaxed);
-        }
+        two_rings::reap(here);
     }
 
     void work(unsigned here) {
-        for (;;) {
-            model::block_until([&] { return has_work(here); }, "worker without work");
-            reap(here);
-            if (branch.runnable.exchange(0, order::acquire) != 0) run(here);
-            if (ended.peek() != 0) return;
-        }
+        while (!take_turn(here)) {}
     }
 
     // As the watchdog: looks at what the kernel has told ring 0, and leaves it there.
@@ -124,21 +74,6 @@ struct fixture {
                 }
             }};
     }
-    auto worker(const char* name, unsigned here) {
-        return model::named_thread{name, [this, here] { work(here); }};
-    }
-    auto operating_worker(const char* name, unsigned here) {
-        return model::named_thread{name, [this, here] {
-                                       run(here);
-                                       work(here);
-                                   }};
-    }
-    auto peer(int messages) {
-        return model::named_thread{"peer", [this, messages] {
-                                       for (int i = 0; i < messages; ++i) file.write();
-                                   }};
-    }
-
     // The operation waits in ring 0. True for a multishot poll.
     void wait_in_ring_zero(bool multishot) {
         arm(0, wait_at(0));
