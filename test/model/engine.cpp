@@ -210,7 +210,7 @@ void may_sleep_for_ever(bool allowed) {
 
 namespace detail {
 
-unsigned create_location(std::uint64_t initial, const void* address) {
+unsigned create_location(std::uint64_t initial, void* address) {
     return the_engine().create(initial, address);
 }
 void destroy_location(unsigned location) {

@@ -143,7 +143,7 @@ struct access_history {
     bool alive = true;
 };
 
-unsigned create_location(std::uint64_t initial, const void* address);
+unsigned create_location(std::uint64_t initial, void* address);
 void name_region(const void* begin, std::size_t size, const char* name);
 void destroy_location(unsigned location);
 std::uint64_t newest(unsigned location);

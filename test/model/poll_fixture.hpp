@@ -106,7 +106,10 @@ public:
         sequences_[poll] = sequence;
         change([&](std::uint64_t value) {
             check(flags(value, poll) == 0, "a record is armed while its poll is in the kernel");
-            value = set(value, poll, armed | (multishot ? multi : 0) | (ring != 0 ? ring_one : 0));
+            std::uint64_t state = armed;
+            if (multishot) state |= multi;
+            if (ring != 0) state |= ring_one;
+            value = set(value, poll, state);
             return (value & (data_mask | end_bit)) != 0 ? fire(value, poll) : value;
         });
     }
