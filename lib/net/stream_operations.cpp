@@ -58,9 +58,18 @@ io_operation::attempt_outcome buffer_operation<Which>::attempt(int fd) noexcept 
         result = sys().recv(fd, left.data(), size, MSG_DONTWAIT);
         if (result > 0 && static_cast<std::size_t>(result) < size) short_read();
     } else {
+        if (size <= largest_gathered && gather_send(fd, left.data(), size)) {
+            return attempt_outcome::gathered;
+        }
         result = sys().send(fd, left.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     return judge(result, left.size());
+}
+
+template <direction Which>
+io_operation::attempt_outcome buffer_operation<Which>::ended(int result) noexcept {
+    if (result < 0) errno = -result;
+    return judge(result < 0 ? -1 : result, buffer_.size() - transferred_);
 }
 
 template <direction Which>

@@ -4,6 +4,7 @@
 #include "lib/netpoll/poll_descriptor.hpp"
 
 #include <weft/detail/base/assert.hpp>
+#include <weft/detail/sched/worker.hpp>
 #include <weft/error.hpp>
 
 #include <utility>
@@ -11,6 +12,14 @@
 namespace weft::detail {
 
 bool io_operation::start(branch& waiter) noexcept {
+    if (gathering_ == gathering::under_way) {
+        gathering_ = gathering::ended;
+        if (ended(sent_) == attempt_outcome::done) {
+            give_back();
+            return true;
+        }
+        // What is left, or after EAGAIN, takes its calls as if this had been the first of them.
+    }
     for (;;) {
         place_ = place::nowhere;
         if (!prepare_park(waiter, *this)) break;  // Stopped; the outcome says so.
@@ -22,6 +31,9 @@ bool io_operation::start(branch& waiter) noexcept {
             poll_descriptor& descriptor = *on_.descriptor;
             descriptor.forget_readiness(which_);
             switch (attempt(descriptor.fd())) {
+            case attempt_outcome::gathered:
+                waiter.status = branch_status::queued;
+                return false;
             case attempt_outcome::done: next = next_step::end; break;
             case attempt_outcome::again: next = next_step::try_again; break;
             case attempt_outcome::would_block: next = wait_for_readiness(waiter, true); break;
@@ -31,6 +43,13 @@ bool io_operation::start(branch& waiter) noexcept {
         if (next == next_step::end) break;
     }
     give_back();
+    return true;
+}
+
+bool io_operation::gather_send(int fd, const void* data, std::size_t size) noexcept {
+    if (gathering_ != gathering::not_yet) return false;
+    if (!waiter()->current->gather_send(*this, fd, data, size)) return false;
+    gathering_ = gathering::under_way;
     return true;
 }
 

@@ -25,7 +25,7 @@ constexpr unsigned needed_features =
     IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
 
 constexpr std::array needed_operations = {IORING_OP_NOP, IORING_OP_POLL_ADD,
-                                          IORING_OP_ASYNC_CANCEL};
+                                          IORING_OP_ASYNC_CANCEL, IORING_OP_SEND};
 
 }  // namespace
 

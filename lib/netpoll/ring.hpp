@@ -87,6 +87,17 @@ public:
     /// Adds an entry; there is space for it.
     void push(const io_uring_sqe& entry) noexcept;
 
+    /// The position of the entry that is pushed next.
+    unsigned next_position() const noexcept {
+        return std::atomic_ref(*ring_.sq.ktail).load(std::memory_order_relaxed);  // It is ours.
+    }
+
+    /// Has the kernel taken the entry of this position? Acquire: as in unsubmitted().
+    bool submitted(unsigned position) const noexcept {
+        const unsigned head = std::atomic_ref(*ring_.sq.khead).load(std::memory_order_acquire);
+        return static_cast<int>(head - position) > 0;
+    }
+
     /// Entries that the kernel has not taken yet.
     unsigned unsubmitted() const noexcept {
         // The tail is ours. Acquire pairs with the kernel's release of the head: it has read the

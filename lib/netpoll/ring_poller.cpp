@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -24,7 +25,7 @@ namespace {
 
 // user_data: what kind of entry it was in the highest four bits; for a poll its record in the next
 // 28 and its sequence number below.
-enum class entry_kind : std::uint64_t { poll = 0, doorbell = 1, cancel = 2, cancel_all = 3 };
+enum class entry_kind : std::uint64_t { poll = 0, doorbell = 1, cancel = 2, cancel_all = 3, send = 4 };
 
 constexpr unsigned kind_shift = 60;
 constexpr unsigned record_shift = 32;
@@ -348,8 +349,33 @@ void ring_poller::take(const ring_completion& completion, branch_list& readied) 
     case entry_kind::doorbell: take_doorbell(completion); return;
     case entry_kind::cancel: return;  // The completion of a cancel proves nothing.
     case entry_kind::cancel_all: everything_cancelled_ = true; return;
+    case entry_kind::send:
+        end_send(static_cast<unsigned>(completion.user_data), completion.result, readied);
+        return;
     }
     // Nobody asked for it: whatever the kernel says, it is no reason to stop here.
+}
+
+bool ring_poller::gather_send(io_operation& sending, int fd, const void* data,
+                              std::size_t size) noexcept {
+    // Without the rescue signal nothing bounds how long a task may keep the entry waiting.
+    if (!may_interrupt_ || sends_.full() || ring_.space() == 0) return false;
+    io_uring_sqe entry{};
+    io_uring_prep_send(&entry, fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    entry.user_data = user_data(entry_kind::send, sends_.add(sending, ring_.next_position()));
+    ring_.push(entry);
+    return true;
+}
+
+void ring_poller::end_send(unsigned slot, int result, branch_list& readied) noexcept {
+    if (!sends_.holds(slot)) return;  // Nobody asked for it.
+    io_operation& sent = sends_.take(slot);
+    sent.sent_ = result;
+    readied.push_back(sent.waiter());
+}
+
+void ring_poller::hand_over_for_owner(::pid_t thread) noexcept {
+    if (may_interrupt_ && ring_.unsubmitted() != 0) send_rescue_signal(thread);
 }
 
 void ring_poller::take_poll(const ring_completion& completion, branch_list& readied) noexcept {
@@ -394,6 +420,9 @@ void ring_poller::recover(branch_list& readied) noexcept {
     lost_ = false;
     cancel_everything(readied);
     end(polls_, readied);
+    sends_.for_each([&](unsigned slot, unsigned position) {
+        if (ring_.submitted(position)) end_send(slot, -EBADR, readied);
+    });
     // The bell was cancelled too, or its end was among what is lost.
     doorbell_armed_ = false;
 }

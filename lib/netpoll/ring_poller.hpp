@@ -21,6 +21,21 @@
 // `inbox_` (request_inbox.hpp) and, if the owner waits in the kernel, rings the doorbell. A worker
 // with a poll in flight never sleeps but in wait(), so no other wake is needed.
 //
+// Gathered sends (send_gathering.hpp) are entries as well. Each carries MSG_DONTWAIT, by which the
+// kernel marks its request as one that must not wait: where the socket has no room the request ends
+// at once with EAGAIN, and is neither handed to another thread nor put on a poll. So whoever submits
+// an entry, be it the owner or the handler of the rescue signal, has its completion in the queue
+// when the call returns, and from then on the kernel has nothing of the buffer. As long as the
+// entry is not submitted, and as long as its completion is not taken, its operation is held in
+// `sends_`, and its branch is nowhere else. A completion names a slot of that table, never a frame.
+//   * Refused. An entry that the kernel did not take stays in the queue, and so does its operation,
+//     until a later turn; the worker does not sleep on a futex meanwhile. To take it out again and
+//     make the call would be a race against the handler of the signal.
+//   * Dropped. The kernel drops completions only when its queue is full and it has no memory. Sends
+//     come first in a call, before deferred work, so they find the queue as the last turn left it,
+//     and there has been a turn with hundreds of completions too many. Then it is not known what
+//     was sent, and the operation fails with EBADR.
+//
 // A kernel that refuses to be entered (it is short of memory, or wants its completions taken first,
 // or has dropped some) is asked again: each turn a few times, and a worker without anything else to
 // do at most once a millisecond. When it has refused for `patience` without a pause, the process
@@ -40,6 +55,7 @@
 // the eventfd is readable for ever after its first write. So no ring of the bell is lost.
 #pragma once
 
+#include "lib/netpoll/gathered_sends.hpp"
 #include "lib/netpoll/poll_home.hpp"
 #include "lib/netpoll/ring.hpp"
 
@@ -69,7 +85,7 @@ public:
     void poll(branch_list& readied, poll_extent extent) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
-    bool begin_sleep() noexcept override { return unreleased_ != 0; }
+    bool begin_sleep() noexcept override { return unreleased_ != 0 || sends_.any(); }
     void end_sleep() noexcept override {}
     bool has_work() const noexcept override;
     bool wants_owner() const noexcept override {
@@ -84,6 +100,10 @@ public:
         return ring_.unsubmitted() != 0 || !unarmed_.empty() || uncancelled_ != no_record;
     }
     int arm(poll_record& record) noexcept override;
+    bool gather_send(io_operation& sending, int fd, const void* data,
+                     std::size_t size) noexcept override;
+    bool has_gathered() const noexcept override { return sends_.any(); }
+    void hand_over_for_owner(::pid_t thread) noexcept override;
 
     /// For tests: how long the kernel may refuse to be entered.
     static void set_patience(std::chrono::nanoseconds patience) noexcept;
@@ -120,6 +140,7 @@ private:
     void refused(int error) noexcept;
     unsigned reap(unsigned limit, branch_list& readied) noexcept;
     void take(const ring_completion& completion, branch_list& readied) noexcept;
+    void end_send(unsigned slot, int result, branch_list& readied) noexcept;
     void take_poll(const ring_completion& completion, branch_list& readied) noexcept;
     void take_doorbell(const ring_completion& completion) noexcept;
     void recover(branch_list& readied) noexcept;
@@ -142,6 +163,7 @@ private:
     record_ref uncancelled_ = no_record;  ///< Requests that were taken; linked as the inbox.
     std::size_t unreleased_ = 0;
 
+    gathered_sends sends_;
     request_inbox<layer> inbox_;  ///< Records to cancel.
 };
 

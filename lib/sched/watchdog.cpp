@@ -158,9 +158,9 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
 // What others may have of a worker that does not come back.
 
 void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
-    // Nobody else could serve them.
-    if (runtime_.processor_count() == 1) { return; }
     poller& io = runtime_.net().worker_poller(worker.index());
+    // Nobody else could serve them, but what was sent before must leave.
+    if (runtime_.processor_count() == 1) { return io.hand_over_for_owner(worker.thread().id); }
     if (io.wants_owner() && io.interrupt_owner(worker.thread().id)) { of.interrupted = true; }
     // Those who are idle look for these themselves.
     if (runtime_.idle.parked_hint() != 0) { return; }

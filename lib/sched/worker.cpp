@@ -80,6 +80,20 @@ bool worker::saturated() const noexcept {
     return runtime_->idle.parked_hint() == 0 && (self.p.queue.size() != 0 || io_->has_work());
 }
 
+bool worker::gather_send(io_operation& sending, int fd, const void* data,
+                         std::size_t size) noexcept {
+    auto& self = static_cast<worker_thread&>(*this);
+    // Elsewhere other workers could go on with the branch, if this one were kept.
+    if (runtime_->processor_count() != 1 || !self.gathering_.admits(self.p.queue.size()) ||
+        !io_->gather_send(sending, fd, data, size)) {
+        return false;
+    }
+    if (!self.gathering_.open()) {
+        self.gathering_.begin(self.turns_, slice_tick(), monotonic_now());
+    }
+    return true;
+}
+
 void worker::timer_added() noexcept {
     const std::uint32_t holder = runtime_->sentinel.to_be_woken(timers_->earliest());
     // Vacant and nobody is parked: whoever parks next takes the role, and looks at every heap.

@@ -71,6 +71,18 @@ void worker_thread::run() {
             taken = std::exchange(direct_, nullptr);
         } while (taken != nullptr);
     }
+    end_gathered_sends();
+}
+
+// The runtime ends, and is about to destroy frames that lie in the way of entries of the ring: what
+// was gathered is sent before, as it would have been without gathering. A kernel that takes no
+// entries is asked for as long as in any other turn (ring_poller.hpp).
+void worker_thread::end_gathered_sends() noexcept {
+    while (io_->has_gathered()) {
+        branch_list readied;
+        io_->wait(0, readied);
+        ready_batch(readied);
+    }
 }
 
 branch* worker_thread::next() {
@@ -88,12 +100,15 @@ branch* worker_thread::next() {
         // the global queue: with a ring that is half full they come one for each branch that runs.
         // They would wait behind the ring in any case.
         run_timers_of(p, p.queue.ring_size() <= p.queue.half ? timer_batch : poll_period);
-        if (io_->has_work()) {
+        if (io_->has_work() && !gathering_.open()) {
             poll_io();
         }
         if (turns_ % verify_period == 0) {
             verify_waits(false);
         }
+    }
+    if (gathering_.open() && gathering_.due(turns_, slice_tick())) {
+        poll_io();
     }
     if (branch* taken = take_next()) {
         return taken;
@@ -365,6 +380,9 @@ bool worker_thread::run_timers_of(processor& of, std::size_t limit) noexcept {
 }
 
 bool worker_thread::poll_io() noexcept {
+    if (gathering_.open()) {
+        gathering_.end(monotonic_now());
+    }
     branch_list readied;
     // Nobody could help, or has to wait for this worker to end its search.
     const bool alone = !searching && runtime_->idle.parked_hint() == 0;
@@ -491,6 +509,7 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 void worker_thread::sleep(monotonic_time deadline, bool, branch_list& brought) {
     WEFT_ASSERT(direct_ == nullptr);
     WEFT_ASSERT(io_->unverified.empty());
+    WEFT_ASSERT(!gathering_.open());
     timers_untold_ = false;
     const bool in_poller = io_->begin_sleep();
     p.parks.add();

@@ -6,7 +6,8 @@
 // Order of search, fixed and tested literally:
 //
 //     every 61st tick   one branch from the global queue, so that it cannot starve
-//     every 8th turn    own timers that are due; own poller, if its flags show work; every 1024th
+//     every 8th turn    own timers that are due; own poller, if its flags show work, but every 32nd
+//                       turn or earlier while sends are gathered (send_gathering.hpp); every 1024th
 //                       turn old waits that are unverified (unverified_waits.hpp)
 //     runnext           inherits the time slice: no tick. At most 64 in a row, and none when 5 ms
 //                       have passed since the first; then what is in runnext goes behind the ring
@@ -33,6 +34,7 @@
 
 #include "lib/base/thread_usage.hpp"
 #include "lib/sched/processor.hpp"
+#include "lib/sched/send_gathering.hpp"
 #include "lib/sched/task_slabs.hpp"
 
 #include <weft/detail/base/random.hpp>
@@ -121,6 +123,7 @@ private:
     bool poll_io() noexcept;
     void repeat_operations(branch_list& readied) noexcept;
     bool verify_waits(bool all) noexcept;
+    void end_gathered_sends() noexcept;
     bool begin(branch& running) noexcept;
     void execute(branch* running) noexcept;
     void finish_task() noexcept;
@@ -139,6 +142,7 @@ private:
     std::uint64_t next_id_ = 0;
     std::uint64_t id_block_end_ = 0;
     task_slabs::batch free_controls_;
+    send_gathering gathering_;
     random_source random_;
     park_word<layer> park_word_;
     std::atomic<thread_name> thread_{thread_name{}};

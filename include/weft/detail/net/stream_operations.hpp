@@ -26,6 +26,9 @@ enum class transfer_extent : std::uint8_t {
 inline constexpr std::size_t largest_transfer = std::size_t{1} << 30;
 /// One vectored system call names at most this many buffers.
 inline constexpr std::size_t largest_vector = 64;
+/// Sends of at most so many bytes are gathered (io_operation.hpp). With larger ones one system call
+/// would copy for long, and what it saves is little beside the copying.
+inline constexpr std::size_t largest_gathered = std::size_t{1} << 14;
 
 /// Throws std::system_error(error, what).
 [[noreturn]] void throw_system_error(std::error_code error, const char* what);
@@ -75,6 +78,7 @@ protected:
 
 private:
     attempt_outcome attempt(int fd) noexcept final;
+    attempt_outcome ended(int result) noexcept final;
 
     std::span<byte> buffer_;
 };

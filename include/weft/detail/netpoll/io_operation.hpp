@@ -8,7 +8,7 @@
 //     nothing   it holds nothing: not started, refused, or given back
 //     queued    it holds a reference and waits in the queue of its direction
 //     turn      it holds a reference and the turn: it makes system calls, or its branch waits in
-//               the wait word
+//               the wait word, or the poller of its worker makes the call (below)
 //
 // start() runs on the worker that runs the branch and is called again after each wake-up, before
 // the coroutine is resumed. A false wake-up, a move to another worker or the hand-over of the turn
@@ -22,6 +22,14 @@
 // All of that happens while the operation is published, and the branch's word decides who readies
 // (operation_word.hpp), so no field of the operation is touched by two threads at a time.
 //
+// Gathered sends. The first attempt of a send may be left to the worker's poller, which makes those
+// of several operations with one system call (lib/sched/send_gathering.hpp says when). It is the
+// same attempt, made a little later: the kernel is told not to wait, so it has ended when that call
+// returns, and has the buffer no longer than that. In between the operation is published nowhere.
+// Its branch counts as queued, as one that has yielded, though it is in no queue: nobody can cancel
+// it, and a stop is seen when it is started again, where a transfer that has succeeded wins. It has
+// the turn and its reference all the time, so that a close waits for it as for a call under way.
+//
 // Rejected: completion-style receive and send in the ring. The kernel would own the user's buffer
 // until the final completion, so that a cancelled read could not return at once, and a hungry peer
 // would pin a buffer for each idle connection.
@@ -30,6 +38,7 @@
 #include <weft/detail/branch/operation.hpp>
 #include <weft/detail/netpoll/direction.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <system_error>
 
@@ -54,6 +63,7 @@ protected:
         done,         ///< The operation has its result, or its error.
         again,        ///< It goes on with another call.
         would_block,  ///< EAGAIN.
+        gathered,     ///< The poller makes the call, together with others; see gather_send().
     };
 
     io_operation(descriptor_name on, direction which) noexcept
@@ -78,6 +88,14 @@ protected:
     /// this descriptor may then be put off (unverified_waits.hpp).
     void short_read() noexcept;
 
+    /// For attempt(): leaves a send to the poller, if that is worth while, once for an operation.
+    /// Then attempt() returns `gathered`, and ended() is called instead of the next attempt.
+    bool gather_send(int fd, const void* data, std::size_t size) noexcept;
+
+    /// How the send that was gathered has ended: with what the system call would have returned, or
+    /// minus its errno.
+    virtual attempt_outcome ended(int) noexcept { return attempt_outcome::again; }
+
     /// The operation ends with this error. For attempt() and start().
     void fail(std::error_code error) noexcept {
         error_category_ = &error.category();
@@ -96,10 +114,13 @@ protected:
 
 private:
     friend class poll_descriptor;
+    friend class ring_poller;
 
     enum class standing : std::uint8_t { nothing, queued, turn };
     /// Where the branch is, or may be, published. Written by the operation itself only.
     enum class place : std::uint8_t { nowhere, queue, wait_word };
+    /// Is a send of this operation gathered?
+    enum class gathering : std::uint8_t { not_yet, under_way, ended };
     /// What the loop of start() does next.
     enum class next_step : std::uint8_t { go_on, try_again, end, leave_parked };
 
@@ -118,6 +139,8 @@ private:
     standing standing_ = standing::nothing;
     place place_ = place::nowhere;
     bool linked_ = false;  ///< In the queue; guarded by the descriptor's lock.
+    gathering gathering_ = gathering::not_yet;
+    int sent_ = 0;  ///< Result of the send that was gathered; written by the poller.
 };
 
 }  // namespace weft::detail

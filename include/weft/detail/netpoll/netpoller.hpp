@@ -23,6 +23,7 @@
 #include <weft/detail/netpoll/poll_side.hpp>
 #include <weft/detail/netpoll/unverified_waits.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +32,8 @@
 #include <sys/types.h>
 
 namespace weft::detail {
+
+class io_operation;
 
 /// One direction of a descriptor.
 using descriptor_side = poll_side<layer, branch, poll_record>;
@@ -108,6 +111,19 @@ public:
     /// Owner, for an operation that got EAGAIN and has made this poller the home of the poll: arms
     /// it. Returns 0 or an errno; io_uring never fails here.
     virtual int arm(poll_record& record) noexcept = 0;
+
+    /// Owner: takes over one send of an operation that has the turn, on the file `fd`, without
+    /// waiting for room. The next poll() or wait() makes the call, and appends the branch to those
+    /// that have to be readied. False: the operation makes it itself, always so with epoll.
+    virtual bool gather_send(io_operation&, int /*fd*/, const void* /*data*/,
+                             std::size_t /*size*/) noexcept {
+        return false;
+    }
+    /// Owner: have sends been taken over that have not ended?
+    virtual bool has_gathered() const noexcept { return false; }
+    /// Any thread, while the owner's thread runs a task that keeps it: makes it hand over what is
+    /// prepared, gathered sends above all, if that can be done.
+    virtual void hand_over_for_owner(::pid_t) noexcept {}
 
     /// Owner: the waits of this worker for which the kernel is still to be asked.
     unverified_waits<descriptor_side, 512> unverified;

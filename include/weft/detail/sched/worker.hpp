@@ -9,10 +9,12 @@
 #include <weft/detail/branch/branch.hpp>
 
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 
 namespace weft::detail {
 
+class io_operation;
 class operation;
 class poller;
 class runtime_core;
@@ -79,6 +81,10 @@ public:
 
     /// Does work wait here while no processor is idle? A hint; on this worker only.
     bool saturated() const noexcept;
+
+    /// An operation on this worker is about to send: leaves that to the poller, if that is worth
+    /// while (lib/sched/send_gathering.hpp). True: the branch counts as queued from now on.
+    bool gather_send(io_operation& sending, int fd, const void* data, std::size_t size) noexcept;
 
     poller& io() noexcept { return *io_; }
     runtime_core& runtime() noexcept { return *runtime_; }
