@@ -145,7 +145,13 @@ void runtime_core::start_workers(bool caller_works) {
     } undo{this};
     start_threads(caller_works);
     start_pollers(caller_works);
-    register_for_fork(*this);
+    try {
+        register_for_fork(*this);
+    } catch (...) {
+        // The caller's thread goes on, and must not find a ring that is gone.
+        run_start_round(caller_works, start_step::disable);
+        throw;
+    }
     undo.started = nullptr;
     dog.start(signal_mask());
     const std::lock_guard held(mutex_);

@@ -7,10 +7,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <vector>
@@ -205,6 +207,62 @@ TEST_CASE("fault 5: a failed spawn leaves nothing registered", "[faults]") {
     CHECK(succeeded != 0);
     CHECK(runtime.statistics().tasks_spawned() == spawned + static_cast<unsigned>(succeeded));
     CHECK(runtime.statistics().tasks_alive() == 0);
+}
+
+namespace {
+
+/// The rescue signal is blocked on this thread while it lives, and its mask is as before afterwards.
+class blocks_rescue_signal {
+public:
+    blocks_rescue_signal() {
+        sigset_t signals;
+        ::sigemptyset(&signals);
+        ::sigaddset(&signals, SIGURG);
+        ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    }
+    ~blocks_rescue_signal() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    blocks_rescue_signal(const blocks_rescue_signal&) = delete;
+    blocks_rescue_signal& operator=(const blocks_rescue_signal&) = delete;
+
+    bool still() const {
+        sigset_t now;
+        ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
+        return ::sigismember(&now, SIGURG) == 1;
+    }
+
+private:
+    sigset_t before_{};
+};
+
+}  // namespace
+
+// The list of runtimes is the last that a start needs memory for, when the ring of the calling
+// thread is in use already: the handler of the rescue signal found that ring when it was gone. The
+// list grows when it is full, so every number of runtimes beside this one is tried.
+TEST_CASE("fault 5: a start that fails last leaves no ring behind on the caller's thread",
+          "[faults]") {
+    const blocks_rescue_signal blocked;
+    std::vector<std::unique_ptr<weft::runtime>> others;
+    int failures = 0;
+    int left_open = 0;
+    for (int i = 0; i < 6; ++i) {
+        for (std::int64_t call = 0;; ++call) {
+            failed = false;
+            left = call;
+            try {
+                weft::run([]() -> weft::task<> { co_return; }(), quiet(1));
+            } catch (const std::bad_alloc&) {} catch (const std::system_error&) {}
+            left = -1;
+            if (!blocked.still()) ++left_open;
+            // Where a ring is left behind, its handler enters it here.
+            ::raise(SIGURG);
+            if (!failed) break;
+            ++failures;
+        }
+        others.push_back(std::make_unique<weft::runtime>(quiet(1)));
+    }
+    CHECK(failures > 50);
+    CHECK(left_open == 0);
 }
 
 // The control block, the frame and the entry in the timer heap; what the allocator adds to each
