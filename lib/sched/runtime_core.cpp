@@ -429,9 +429,17 @@ void runtime_core::saturation_timer::start(worker& on) noexcept {
 void runtime_core::saturation_timer::fire(branch_list&) noexcept {
     report();
     running_.store(false, std::memory_order_seq_cst);
-    worker* here = current_worker_of(owner_);
-    if (here != nullptr && owner_.blocking.queued() != 0) {
+    if (owner_.blocking.queued() == 0) {
+        return;
+    }
+    if (worker* here = current_worker_of(owner_)) {
         start(*here);
+        return;
+    }
+    // The watchdog, which has no heap. Any worker may be kept, so the first one that is back.
+    for (auto& each : owner_.workers_) {
+        each->set_attention(attention::calls_wait);
+        each->wake();
     }
 }
 

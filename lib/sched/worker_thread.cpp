@@ -580,6 +580,9 @@ bool worker_thread::serve_attention() noexcept {
     if (is_set(attention::timer_due)) {
         run_timers_of(p);
     }
+    if (is_set(attention::calls_wait) && runtime_->blocking.queued() != 0) {
+        runtime_->watch_blocking(*this);
+    }
     if (is_set(attention::slice_over)) {
         next_chain_ = next_chain_limit;
     }

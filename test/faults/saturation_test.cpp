@@ -142,6 +142,48 @@ TEST_CASE("fault 34: blocking pool saturated: a short burst is not reported", "[
     CHECK(log.size() == 0);
 }
 
+// The timer that looks after queued calls is due while all workers are kept, so the watchdog fires
+// it, and the call that is queued then has not waited for long enough.
+TEST_CASE("fault 34: blocking pool saturated: reported although the watchdog fires the timer",
+          "[faults]") {
+    using clock_type = std::chrono::steady_clock;
+    call_gate first_hold, second_hold;
+    lines log;
+    std::atomic<int> kept{0};
+    const auto keep_until = [&kept](clock_type::time_point end) -> weft::task<> {
+        ++kept;
+        while (clock_type::now() < end) {}
+        co_return;
+    };
+    auto main = [&]() -> weft::task<> {
+        auto running = co_await fill(first_hold, 1);
+        running.push_back(weft::co_spawn(pass(second_hold)));
+        co_await until([&] { return weft::this_runtime::statistics().blocking_queued == 1; });
+        const auto started = clock_type::now();
+        co_await weft::sleep_for(500ms);
+        first_hold.open();
+        co_await until([&] { return second_hold.inside() == 1; });
+        running.push_back(weft::co_spawn(pass(second_hold)));
+        co_await until([&] { return weft::this_runtime::statistics().blocking_queued == 1; });
+        // 300 ms later the timer of the first call is due.
+        co_await weft::sleep_until(started + 700ms);
+        for (int i = 0; i < 2; ++i) running.push_back(weft::co_spawn(keep_until, started + 1300ms));
+        co_await until([&] {
+            return kept == 2 && (log.size() != 0 || clock_type::now() > started + 15s);
+        });
+        second_hold.open();
+        for (auto& each : running) co_await std::move(each);
+    };
+    weft::runtime_options options = pool(1);
+    options.hog_report = 1h;
+    options.log = log.sink();
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), options);
+    REQUIRE(log.kept.size() == 1);
+    INFO(log.kept[0]);
+    CHECK(log.kept[0].find("1 calls that were given to blocking() wait") != std::string::npos);
+}
+
 TEST_CASE("fault 34: blocking pool saturated: try_blocking does not wait", "[faults]") {
     call_gate hold;
     bool made = false;
