@@ -46,7 +46,7 @@ public:
           idle_time_(idle_time),
           begin_thread_(std::move(begin_thread)) {}
 
-    bool start_machine() noexcept;
+    bool start_machine(blocking_job* first) noexcept;
     void release() noexcept;
 
     void awaited_ended() noexcept {
@@ -80,7 +80,7 @@ public:
 
 private:
     machine& free_place();
-    void run(machine& self) noexcept;
+    void run(machine& self, blocking_job* job) noexcept;
     blocking_job* sleep(machine& self, bool& ended) noexcept;
     void do_job(machine& self, blocking_job& job) noexcept;
 
@@ -93,9 +93,10 @@ private:
 // ---------------------------------------------------------------------------------------------
 // A machine.
 
-void blocking_pool::state::run(machine& self) noexcept {
+// `job` is the one that it was made for, or null.
+void blocking_pool::state::run(machine& self, blocking_job* job) noexcept {
     bool ended = false;
-    blocking_job* job = board.take(self, ended);
+    if (job == nullptr) { job = board.take(self, ended); }
     while (!ended) {
         if (job == nullptr) {
             job = sleep(self, ended);
@@ -149,16 +150,16 @@ machine& blocking_pool::state::free_place() {
 }
 
 // False: the system refuses a thread.
-bool blocking_pool::state::start_machine() noexcept {
+bool blocking_pool::state::start_machine(blocking_job* first) noexcept {
     try {
         const std::lock_guard held(places_);
         machine& place = free_place();
         try {
             const block_signals blocked;
-            place.thread = std::thread([self = shared_from_this(), &place] {
+            place.thread = std::thread([self = shared_from_this(), &place, first] {
                 ::prctl(PR_SET_NAME, "weft-blocking");
                 self->begin_thread_();
-                self->run(place);
+                self->run(place, first);
             });
             return true;
         } catch (...) {
@@ -166,13 +167,8 @@ bool blocking_pool::state::start_machine() noexcept {
             throw;
         }
     } catch (const std::exception&) {
-        // Out of threads or of memory. If machines exist, the job waits for one of them.
+        return false;  // Out of threads or of memory.
     }
-    bool counted = true;
-    while (blocking_job* job = board.start_failed(std::exchange(counted, false))) {
-        refuse(*job, EAGAIN);
-    }
-    return false;
 }
 
 void blocking_pool::state::release() noexcept {
@@ -214,27 +210,24 @@ submission blocking_pool::submit(blocking_job& job, bool waits) noexcept {
     // Relaxed: whoever waits for the count to fall has closed the board before.
     if (job.kind() == job_kind::awaited) { pool.awaited.fetch_add(1, std::memory_order_relaxed); }
     pool.calls.fetch_add(1, std::memory_order_relaxed);
-    const auto placed = pool.board.place(job, monotonic_now(), waits);
-    // From here on a detached job may be gone, unless it was given back. One that does not wait is
-    // an awaited one, and stays until its branch has been suspended.
-    if (placed.refused) {
-        pool.refuse(job, ECANCELED);
-    } else if (placed.full) {
-        return give_back(job);
-    } else if (placed.wake != nullptr) {
-        pool.wake(*placed.wake);
-    } else if (placed.waits || (placed.start && !pool.start_machine())) {
-        if (waits) {
-            // Relaxed: a statistic.
-            pool.waited.fetch_add(1, std::memory_order_relaxed);
-            return submission::waits;
-        }
-        // No thread for it, and the others are busy.
-        if (pool.board.withdraw(job)) {
-            return give_back(job);
+    auto placed = pool.board.place(job, monotonic_now(), waits);
+    // From here on a detached job may be gone, unless it was given back or has no machine yet.
+    blocking_job* const first = placed.queued ? nullptr : &job;
+    if (placed.start && !pool.start_machine(first)) {
+        // The threads that there are share the calls.
+        placed = pool.board.start_failed(first, monotonic_now(), waits);
+        while (blocking_job* stranded = pool.board.next_stranded()) {
+            pool.refuse(*stranded, EAGAIN);
         }
     }
-    return submission::placed;
+    if (placed.wake != nullptr) { pool.wake(*placed.wake); }
+    if (placed.refused) { pool.refuse(job, ECANCELED); }
+    if (placed.alone) { pool.refuse(job, EAGAIN); }
+    if (placed.full) { return give_back(job); }
+    if (!placed.queued) { return submission::placed; }
+    // Relaxed: a statistic.
+    pool.waited.fetch_add(1, std::memory_order_relaxed);
+    return submission::waits;
 }
 
 submission blocking_pool::give_back(blocking_job& job) noexcept {

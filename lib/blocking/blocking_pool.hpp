@@ -8,7 +8,8 @@
 //
 // Who runs what, and that no job is lost, is decided by the board (job_board.hpp). The pool adds the
 // threads: it makes one when a job is placed, none is idle and the limit is not reached, and a
-// thread that was idle for some time ends.
+// thread that was idle for some time ends. Where the system refuses a thread, the job waits for one
+// that exists, if it may.
 //
 // The end of a runtime has three steps. close(): nothing is placed any more, what is queued is
 // refused, idle machines end. wait_for_awaited(): calls that a frame waits for cannot be abandoned,
@@ -20,7 +21,7 @@
 // threads (as many calls as there are threads would stop all others, a database with a slow disk for
 // instance); handing the calling thread's processor over (see above).
 //
-// Saturation. When all machines that may exist are busy, calls queue, up to a limit of its own. The
+// Saturation. When all machines that may or can exist are busy, calls queue, up to a limit. The
 // pool counts them and tells how long the first one has waited; the runtime looks once a second
 // while any is queued, and reports (runtime_core). A call that does not want to wait (try_blocking)
 // is given back then, and so is every call once the queue is full.

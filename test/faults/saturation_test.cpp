@@ -72,10 +72,14 @@ std::string hangs() {
     return "a saturated pool stops the program";
 }
 
+void set_thread_limit(rlim_t count) {
+    const rlimit limit{count, 1000};
+    weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "the limit could not be set");
+}
+
 /// In a child process that is run by root: as a user without processes, with so many threads more.
 void limit_threads(rlim_t count) {
-    const rlimit limit{count, count};
-    weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "the limit could not be set");
+    set_thread_limit(count);
     weft::test::child_check(::setresuid(54321, 54321, 54321) == 0, "the user could not be changed");
 }
 
@@ -265,6 +269,79 @@ TEST_CASE("fault 6: thread creation fails: calls of blocking() share the threads
         weft::test::child_check(threads >= 1 && threads <= 4, "the number of threads");
         weft::test::child_check(made == 0, "the call was made");
         weft::test::child_check(tried == std::errc::device_or_resource_busy, "the error");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+TEST_CASE("fault 6: thread creation fails: the queue of blocking() has its limit all the same",
+          "[faults]") {
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(5);
+        int refused = 0;
+        weft::runtime_statistics seen;
+        auto main = [&]() -> weft::task<> {
+            call_gate hold;
+            const auto call = [&]() -> weft::task<> {
+                const auto ended =
+                    co_await weft::as_result(weft::blocking([&hold] { hold.pass(); }));
+                if (code_of(ended) == std::errc::device_or_resource_busy) ++refused;
+            };
+            std::vector<weft::join_handle<void>> running;
+            for (int i = 0; i < 20; ++i) running.push_back(weft::co_spawn(call()));
+            co_await until([&] {
+                seen = weft::this_runtime::statistics();
+                return seen.blocking_calls == 20 && seen.blocking_queued == 3 &&
+                       static_cast<std::size_t>(hold.inside()) == seen.blocking_threads;
+            });
+            hold.open();
+            for (auto& each : running) co_await std::move(each);
+        };
+        // One worker, so that `refused` is counted by one thread.
+        weft::runtime_options options = pool(512, 3);
+        options.processors = 1;
+        const weft::test::watchdog watchdog(60s, hangs);
+        weft::run(main(), options);
+        weft::test::child_check(seen.blocking_threads >= 1, "no thread");
+        weft::test::child_check(seen.blocking_threads + 3 + static_cast<unsigned>(refused) == 20,
+                                "the number of refused calls");
+        weft::test::child_check(seen.blocking_refused == static_cast<unsigned>(refused),
+                                "the statistics");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+// A thread that can be made again runs the call that was queued first, so a call that came later and
+// does not wait would have to.
+TEST_CASE("fault 6: thread creation fails: try_blocking does not wait behind what was queued then",
+          "[faults]") {
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(5);
+        std::error_code tried;
+        auto main = [&]() -> weft::task<> {
+            call_gate hold;
+            std::vector<weft::join_handle<void>> running;
+            for (int i = 0; i < 6; ++i) running.push_back(weft::co_spawn(pass(hold)));
+            co_await until([&] {
+                const auto seen = weft::this_runtime::statistics();
+                return seen.blocking_calls == 6 && hold.inside() != 0 &&
+                       seen.blocking_queued + static_cast<std::size_t>(hold.inside()) == 6;
+            });
+            set_thread_limit(1000);
+            auto call = [] {};
+            auto trial = weft::try_blocking(std::move(call));
+            tried = code_of(co_await weft::as_result(weft::with_timeout(2s, std::move(trial))));
+            hold.open();
+            for (auto& each : running) co_await std::move(each);
+        };
+        const weft::test::watchdog watchdog(60s, hangs);
+        weft::run(main(), pool(512));
+        weft::test::child_check(tried == std::errc::device_or_resource_busy, tried.message().c_str());
     });
     INFO(result.describe());
     CHECK(result.signal == 0);

@@ -13,15 +13,18 @@
 //
 // States of a job:
 //
-//     queued     no machine was idle; one more is being made, or can't be; first in, first out
-//     returned   it would have been queued behind what all machines run, and the queue is full or
-//                whoever placed it does not wait; it is the placer's again
+//     starting   no machine was idle, and none is waited for; the placer makes one more, which begins
+//                with the job
+//     queued     no more machines are allowed, or the system refuses one; first in, first out
+//     returned   it would have been queued, and the queue is full or whoever placed it does not
+//                wait; it is the placer's again
 //     taken      a machine runs it, or is assigned to run it; it cannot be taken back
 //     withdrawn  a canceller took it off the queue; it will not run
 //
 // A job is never lost. Placing a job and going idle happen under the same lock: a machine goes idle
 // only if it sees an empty queue under it, and a job is queued only if no machine is idle then. So
-// never is a job queued while a machine is idle. An idle machine leaves the list in one of two ways,
+// never is a job queued while a machine is idle. Nor is one queued while no machine exists or is
+// being made: whoever fails to make the last one takes everything off the queue. An idle machine leaves the list in one of two ways,
 // and each is a step under the lock as well: whoever places a job assigns it, or the machine itself
 // gives up after its time is over. One that gives up and finds that it was assigned has the job.
 //
@@ -31,18 +34,23 @@
 // never cleared unseen. Places of machines are type-stable as long as the pool, so a late wake
 // never touches freed memory.
 //
+// While the system refuses machines, jobs are queued although more are allowed. Then each job that
+// is placed goes behind them, and the machine that is tried for it begins with the first one, so the
+// order is kept; and a job whose placer does not wait is returned, since it would have to.
+//
 // The last in goes out first: the machine that has been idle for the shortest time gets the job, so
 // that the others grow old, and a burst shrinks back.
 //
 // Rejected: a condition variable for all (wakes in any order, so that no machine grows old); a
 // queue without a lock (the lock is held for a few instructions, beside a call that blocks); a wake
-// under the lock (a system call under a spin lock).
+// under the lock (a system call under a spin lock); queueing every job and letting a new machine take
+// the first one (which jobs have a machine coming is then a matter of counts, and a machine that
+// cannot be made leaves somebody else's job without).
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdint>
 #include <mutex>
 
@@ -87,39 +95,52 @@ public:
     job_board(const job_board&) = delete;
     job_board& operator=(const job_board&) = delete;
 
-    /// What the caller of place() is to do.
+    /// What the caller of place() or start_failed() is to do.
     struct placement {
         Machine* wake = nullptr;  ///< This machine has the job: set its word and wake it.
         bool start = false;       ///< Make one more machine; it is counted already.
+        bool queued = false;      ///< The job waits. A machine to be made begins with the queue then,
+                                  ///< and with the job otherwise.
         bool refused = false;     ///< The board is closed; the job is the caller's.
         bool full = false;        ///< It would have to wait; the job is the caller's.
-        bool waits = false;       ///< It is queued, and no machine is being made for it.
+        bool alone = false;       ///< No machine is left to run it; the job is the caller's.
     };
 
-    /// Any thread, at the time `now`: gives the job to an idle machine, or queues it. With `waits`
-    /// false it is queued only for a machine that is being made.
+    /// Any thread, at the time `now`: gives the job to an idle machine, or to one that is to be
+    /// made, or queues it. With `waits` false it is not queued.
     placement place(Job& job, std::int64_t now, bool waits) noexcept {
         const std::lock_guard held(lock_);
         if (closed_) { return {.refused = true}; }
-        if (Machine* idle = top_) {
-            remove_idle(*idle);
-            idle->assigned_ = &job;
-            return {.wake = idle};
+        if (Machine* idle = top_) { return assign(*idle, job); }
+        const bool may_start = machines_ != most_machines_;
+        if (may_start && queued_count_ == 0) {
+            machines_ = machines_ + 1;
+            return {.start = true};
         }
-        const bool saturated = machines_ == most_machines_;
-        if (saturated && (!waits || queued_count_ >= most_queued_)) { return {.full = true}; }
-        job.since_ = now;
-        push_back(job);
-        if (saturated) { return {.waits = true}; }
-        machines_ = machines_ + 1;
-        return {.start = true};
+        placement placed = enqueue(job, now, waits);
+        if (placed.queued && may_start) {
+            machines_ = machines_ + 1;
+            placed.start = true;
+        }
+        return placed;
     }
 
-    /// Whoever was told to make a machine could not. The first queued job if no machine is left to
-    /// run it (call again until null), else null.
-    Job* start_failed(bool counted) noexcept {
+    /// Whoever was told to make a machine could not. `job` is the one that it was to begin with; null
+    /// if it was queued. What is left on the queue may have to go: see next_stranded().
+    placement start_failed(Job* job, std::int64_t now, bool waits) noexcept {
         const std::lock_guard held(lock_);
-        if (counted) { machines_ = machines_ - 1; }
+        machines_ = machines_ - 1;
+        if (job == nullptr) { return {.queued = true}; }
+        if (closed_) { return {.refused = true}; }
+        if (Machine* idle = top_) { return assign(*idle, *job); }
+        if (machines_ == 0) { return {.alone = true}; }
+        return enqueue(*job, now, waits);
+    }
+
+    /// After start_failed(): a job that no machine is left for, and that is the caller's now; null if
+    /// there is none (call again until then).
+    Job* next_stranded() noexcept {
+        const std::lock_guard held(lock_);
         return machines_ == 0 ? pop_front() : nullptr;
     }
 
@@ -188,7 +209,7 @@ public:
         return first != nullptr ? static_cast<std::int64_t>(first->since_) : now;
     }
 
-    /// How many machines exist, and how many jobs are queued.
+    /// How many machines exist or are being made, and how many jobs are queued.
     std::size_t machines() noexcept {
         const std::lock_guard held(lock_);
         return machines_;
@@ -199,6 +220,19 @@ public:
     }
 
 private:
+    placement assign(Machine& idle, Job& job) noexcept {
+        remove_idle(idle);
+        idle.assigned_ = &job;
+        return {.wake = &idle};
+    }
+
+    placement enqueue(Job& job, std::int64_t now, bool waits) noexcept {
+        if (!waits || queued_count_ >= most_queued_) { return {.full = true}; }
+        job.since_ = now;
+        push_back(job);
+        return {.queued = true};
+    }
+
     Job* leave_if(Machine& machine, bool leaves, bool& ended) noexcept {
         Job* job = machine.assigned_;
         machine.assigned_ = nullptr;
