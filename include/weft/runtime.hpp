@@ -105,6 +105,22 @@ public:
 
     runtime_statistics statistics() const;
 
+    /// Changes the number of processors while tasks run; any thread, also a task. No task and no
+    /// timer is lost.
+    ///
+    /// More: workers that were taken out of use before come back; for the rest threads and rings are
+    /// made before this returns, which blocks the calling thread for a fraction of a millisecond for
+    /// each. Fewer: returns at once. Each worker that is too many stops when the task that it runs
+    /// suspends, or asks whether it has to (checkpoint()); until then more tasks may run at a time.
+    /// What it had is run by the others, in the order in which it would have run it, before what
+    /// waits in the global queue; its timers and sockets are watched by the others. Its thread sleeps
+    /// until the number rises again.
+    ///
+    /// Throws std::invalid_argument unless the number is 1 to 1024; std::system_error where a thread
+    /// or a ring cannot be made, with the limit that is in the way, and errc::stopped while the
+    /// runtime ends; std::bad_alloc. Nothing is changed then.
+    void set_processors(unsigned count);
+
 private:
     detail::runtime_core* core_;
 };
@@ -183,8 +199,11 @@ namespace this_runtime {
 
 runtime_statistics statistics();
 
-/// The number of processors.
+/// The number of processors, as it was set last.
 unsigned processors();
+
+/// As runtime::set_processors(), for the runtime of the calling task.
+void set_processors(unsigned count);
 
 }  // namespace this_runtime
 

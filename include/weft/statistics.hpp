@@ -10,8 +10,16 @@
 
 namespace weft {
 
+/// Whether a processor runs tasks.
+enum class processor_state : unsigned char {
+    running,
+    retiring,  ///< It was taken out of use, and its task, or its ring, has not ended yet.
+    retired,   ///< It is out of use, and costs memory only.
+};
+
 /// What one processor has done since the start of its runtime.
 struct processor_statistics {
+    processor_state state = processor_state::running;  ///< Now.
     std::uint64_t tasks_run = 0;  ///< Resumes of a branch, each from one wait to the next.
     std::uint64_t spawned = 0;    ///< Tasks spawned by what ran here.
     std::uint64_t ended = 0;      ///< Tasks that ended here.
@@ -27,6 +35,7 @@ struct processor_statistics {
 /// A snapshot of the counters of a runtime. Each number is exact for some moment during the call;
 /// they need not be of the same moment.
 struct runtime_statistics {
+    /// All that have ever been in use; those that set_processors() took out of use stay.
     std::vector<processor_statistics> processors;
     std::uint64_t spawned_outside = 0;  ///< Tasks spawned by threads outside the runtime.
     std::uint64_t blocking_calls = 0;   ///< Calls given to blocking() and blocking_detached().

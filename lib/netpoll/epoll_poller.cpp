@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include <sched.h>
@@ -176,9 +177,27 @@ void epoll_set::silence_doorbell() noexcept {
     [[maybe_unused]] const auto taken = sys().read(doorbell_, &count, sizeof(count));
 }
 
+void epoll_set::add_poller(bell_word<layer>& word) {
+    // Nobody else changes the list; memory is allocated and freed without the lock.
+    std::vector<bell_word<layer>*> grown;
+    grown.reserve(words_.size() + 1);
+    grown.assign(words_.begin(), words_.end());
+    grown.push_back(&word);
+    const std::lock_guard held(words_lock_);
+    words_.swap(grown);
+}
+
+void epoll_set::remove_poller(bell_word<layer>& word) noexcept {
+    const std::lock_guard held(words_lock_);
+    std::erase(words_, &word);
+}
+
 void epoll_set::pass_doorbell_on() noexcept {
     const auto expects = [](bell_word<layer>* each) { return each->expects_bell(); };
-    if (std::none_of(words_.begin(), words_.end(), expects)) return;
+    {
+        const std::lock_guard held(words_lock_);
+        if (std::none_of(words_.begin(), words_.end(), expects)) return;
+    }
     ring_doorbell();
     layer::yield_thread();  // Whoever is meant may need this processor.
 }

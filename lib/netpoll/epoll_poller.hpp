@@ -17,6 +17,7 @@
 #include "lib/netpoll/poll_home.hpp"
 
 #include <weft/detail/base/layer.hpp>
+#include <weft/detail/base/spin_lock.hpp>
 #include <weft/detail/netpoll/bell_word.hpp>
 #include <weft/detail/netpoll/netpoller.hpp>
 #include <weft/detail/netpoll/watch_seats.hpp>
@@ -54,8 +55,9 @@ public:
     /// expects it.
     void pass_doorbell_on() noexcept;
 
-    /// Before the workers start: one more poller, whose word lives as long as anybody waits here.
-    void add_poller(bell_word<layer>& word) { words_.push_back(&word); }
+    /// One more poller, also while others wait here; and one less.
+    void add_poller(bell_word<layer>& word);
+    void remove_poller(bell_word<layer>& word) noexcept;
 
 private:
     bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
@@ -65,6 +67,7 @@ private:
 
     int fd_ = -1;
     int doorbell_ = -1;
+    spin_lock<layer> words_lock_;  ///< Of what follows; taken after each ring of the bell.
     std::vector<bell_word<layer>*> words_;
     layer::atomic<bool> used_{false};
     layer::atomic<bool> has_pwait2_{true};
@@ -77,6 +80,7 @@ public:
         home_ = set.home_index();
         set.add_poller(word_);
     }
+    ~epoll_poller() override { set_.remove_poller(word_); }
 
     start_result enable_on_this_thread() noexcept override { return {}; }
     void shut_down() noexcept override {}

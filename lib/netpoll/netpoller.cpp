@@ -32,9 +32,20 @@ public:
 
     std::string_view name() const noexcept override { return "io_uring"; }
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
+    start_result add_poller(unsigned entries) override {
+        long patience_left = patience;
+        return add_ring(entries, patience_left, static_cast<unsigned>(pollers_.size()) + 1);
+    }
+    void remove_last_poller() noexcept override { pollers_.pop_back(); }
     bool needs_watcher() const noexcept override { return false; }
 
 private:
+    /// Rings that were just closed, by an earlier runtime, are uncharged a little later. So long, in
+    /// milliseconds, all of the start waits for that.
+    static constexpr long patience = 100;
+
+    start_result add_ring(unsigned& entries, long& patience_left, unsigned rings);
+
     rescue_handler handler_;  // Longer than the rings that it enters.
     std::vector<std::unique_ptr<ring_poller>> pollers_;
 };
@@ -47,12 +58,17 @@ public:
                                     fmt::format("weft cannot use epoll: {}", result.step));
         }
         for (unsigned i = 0; i < workers; ++i) {
-            pollers_.push_back(std::make_unique<epoll_poller>(set_));
+            add_poller(0);
         }
     }
 
     std::string_view name() const noexcept override { return "epoll"; }
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
+    start_result add_poller(unsigned) final {
+        pollers_.push_back(std::make_unique<epoll_poller>(set_));
+        return {};
+    }
+    void remove_last_poller() noexcept override { pollers_.pop_back(); }
     bool needs_watcher() const noexcept override { return set_.seats.nobody_sits(); }
 
 private:
@@ -76,13 +92,20 @@ void sleep_milliseconds(long milliseconds) noexcept {
 
 start_result ring_netpoller::set_up(unsigned workers) {
     unsigned entries = io_ring::largest;
-    // Rings that were just closed, by an earlier runtime, are uncharged a little later.
-    long patience_left = 100;
+    long patience_left = patience;
     while (pollers_.size() < workers) {
-        auto made = std::make_unique<ring_poller>();
+        const start_result result = add_ring(entries, patience_left, workers);
+        if (result.error != 0) return result;
+    }
+    return {};
+}
+
+/// Makes one of so many rings. Lowers the number of entries where memory stays short.
+start_result ring_netpoller::add_ring(unsigned& entries, long& patience_left, unsigned rings) {
+    auto made = std::make_unique<ring_poller>();
+    for (;;) {
         start_result result = made->set_up(entries);
-        for (long step = 1;
-             result.error == ENOMEM && patience_left > 0 && could_fit(workers, entries);
+        for (long step = 1; result.error == ENOMEM && patience_left > 0 && could_fit(rings, entries);
              step *= 2) {
             const long pause = std::min(step, patience_left);
             sleep_milliseconds(pause);
@@ -96,8 +119,8 @@ start_result ring_netpoller::set_up(unsigned workers) {
         if (result.error != 0) return result;
         if (rescues()) made->allow_rescue();
         pollers_.push_back(std::move(made));
+        return {};
     }
-    return {};
 }
 
 }  // namespace

@@ -191,6 +191,15 @@ void ring_poller::push_doorbell() noexcept {
     doorbell_armed_ = true;
 }
 
+void ring_poller::push_cancel_all() noexcept {
+    io_uring_sqe entry{};
+    entry.opcode = IORING_OP_ASYNC_CANCEL;
+    entry.fd = -1;
+    entry.cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+    entry.user_data = user_data(entry_kind::cancel_all);
+    ring_.push(entry);
+}
+
 int ring_poller::arm(poll_record& record) noexcept {
     ++unreleased_;
     if (unarmed_.empty() && make_space()) {
@@ -203,6 +212,10 @@ int ring_poller::arm(poll_record& record) noexcept {
 
 void ring_poller::push_waiting(branch_list& readied) noexcept {
     if (!doorbell_armed_ && !ending_ && make_space()) push_doorbell();
+    if (retiring_ && !cancel_all_sent_ && !polls_.empty() && make_space()) {
+        push_cancel_all();
+        cancel_all_sent_ = true;
+    }
     while (poll_record* const record = unarmed_.front()) {
         if (!make_space()) return;
         unarmed_.remove(*record);
@@ -348,7 +361,10 @@ void ring_poller::take(const ring_completion& completion, branch_list& readied) 
     case entry_kind::poll: take_poll(completion, readied); return;
     case entry_kind::doorbell: take_doorbell(completion); return;
     case entry_kind::cancel: return;  // The completion of a cancel proves nothing.
-    case entry_kind::cancel_all: everything_cancelled_ = true; return;
+    case entry_kind::cancel_all:
+        everything_cancelled_ = true;
+        cancel_all_sent_ = false;
+        return;
     case entry_kind::send:
         end_send(static_cast<unsigned>(completion.user_data), completion.result, readied);
         return;
@@ -414,10 +430,18 @@ void ring_poller::take_doorbell(const ring_completion& completion) noexcept {
 
 // Ending.
 
+void ring_poller::begin_retiring(branch_list& readied) noexcept {
+    WEFT_ASSERT(unverified.empty());
+    retiring_ = true;
+    // The kernel does not know them, so nobody else would end them.
+    end(unarmed_, readied);
+}
+
 /// Completions were dropped, so polls may have ended unseen. Everything is cancelled; what has not
 /// ended after that has ended before. Waiters try again and arm anew.
 void ring_poller::recover(branch_list& readied) noexcept {
     lost_ = false;
+    cancel_all_sent_ = false;  // Its answer may be among what is lost.
     cancel_everything(readied);
     end(polls_, readied);
     sends_.for_each([&](unsigned slot, unsigned position) {
@@ -434,12 +458,7 @@ bool ring_poller::cancel_everything(branch_list& readied) noexcept {
     const monotonic_time give_up_at = after(monotonic_now(), std::chrono::seconds(1));
     do {
         if (!asked && make_space()) {
-            io_uring_sqe entry{};
-            entry.opcode = IORING_OP_ASYNC_CANCEL;
-            entry.fd = -1;
-            entry.cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
-            entry.user_data = user_data(entry_kind::cancel_all);
-            ring_.push(entry);
+            push_cancel_all();
             asked = true;
         }
         judge(ring_.enter());

@@ -50,6 +50,13 @@
 // owner finds it. The ring counts as stranded from then on until its owner is back
 // (stranded_mark.hpp): whoever would wait for a poll there arms one on its own ring instead.
 //
+// Retiring. A worker without a processor wants to be rid of its polls, wherever they are: the kernel
+// is asked to cancel everything, and asked again as long as its answer has come and polls are left.
+// That ends the doorbell's poll as well, which is armed again. A poll that has not been released
+// when its final completion has come waits for the request of whoever took its place, as ever. Since
+// a worker without a processor runs nothing, nothing is armed here meanwhile; so when nothing is in
+// flight any more, no request can come either.
+//
 // The doorbell is an eventfd with a multishot poll. It is never read: each write is an event. A
 // multishot ends when completions overflow; then it is armed again, which reports at once, since
 // the eventfd is readable for ever after its first write. So no ring of the bell is lost.
@@ -87,6 +94,9 @@ public:
     void wake() noexcept override;
     bool begin_sleep() noexcept override { return unreleased_ != 0 || sends_.any(); }
     void end_sleep() noexcept override {}
+    void begin_retiring(branch_list& readied) noexcept override;
+    void end_retiring() noexcept override { retiring_ = false; }
+    bool in_flight() const noexcept override { return unreleased_ != 0; }
     bool has_work() const noexcept override;
     bool wants_owner() const noexcept override {
         return ring_.needs_enter() || ring_.has_completions() || ring_.unsubmitted() != 0 ||
@@ -143,6 +153,7 @@ private:
     void end_send(unsigned slot, int result, branch_list& readied) noexcept;
     void take_poll(const ring_completion& completion, branch_list& readied) noexcept;
     void take_doorbell(const ring_completion& completion) noexcept;
+    void push_cancel_all() noexcept;
     void recover(branch_list& readied) noexcept;
     bool cancel_everything(branch_list& readied) noexcept;
     void end(poll_list& list, branch_list& readied) noexcept;
@@ -157,6 +168,8 @@ private:
     monotonic_time refused_since_ = no_deadline;  ///< Since when no enter has succeeded.
     bool may_interrupt_ = false;
     unsigned peeked_ = 0;                 ///< Of whoever looks for the owner.
+    bool retiring_ = false;               ///< Polls are cancelled.
+    bool cancel_all_sent_ = false;        ///< Its answer has not come; used while retiring.
     bool everything_cancelled_ = false;   ///< The answer to cancel_everything() has come.
     poll_list polls_;                     ///< Known to the kernel, or in its queue.
     poll_list unarmed_;                   ///< Found no space in the queue.

@@ -12,7 +12,8 @@ namespace weft::detail {
 
 /// The queue behind all processors: unbounded, first in, first out, guarded by one lock on purpose.
 /// What comes here comes in batches (an overflowing ring, completions found by another worker) or
-/// from outside; what leaves leaves in batches, and whoever looks reads the size first.
+/// from outside; what leaves leaves in batches, and whoever looks reads the size first. What a
+/// processor had that was given up comes in front, as in Go: it has waited longer.
 class global_queue {
 public:
     /// Any thread. The store of the size is the publication of idle_protocol.hpp: seq_cst, and
@@ -33,6 +34,13 @@ public:
     void push_batch(branch* first, branch* last, std::size_t count) noexcept {
         const std::lock_guard held(lock_);
         items_.append(first, last, count);
+        size_.store(items_.size(), std::memory_order_seq_cst);
+    }
+
+    /// Any thread: all of `moved`, in order, before everything else. As push_back().
+    void push_front(branch_list& moved) noexcept {
+        const std::lock_guard held(lock_);
+        items_.prepend(moved);
         size_.store(items_.size(), std::memory_order_seq_cst);
     }
 

@@ -35,6 +35,10 @@ runtime_statistics runtime::statistics() const {
     return core_->statistics();
 }
 
+void runtime::set_processors(unsigned count) {
+    core_->set_processors(count);
+}
+
 namespace detail {
 
 main_runtime::main_runtime(runtime_options options) : core_(nullptr) {
@@ -94,6 +98,10 @@ runtime_statistics statistics() {
 
 unsigned processors() {
     return here().processor_count();
+}
+
+void set_processors(unsigned count) {
+    here().set_processors(count);
 }
 
 }  // namespace this_runtime

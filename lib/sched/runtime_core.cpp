@@ -87,6 +87,19 @@ affinity_mask cores_to_pin(const runtime_options& options) {
     return resolve_pin(options.pin) ? affinity_mask::of_this_thread() : affinity_mask();
 }
 
+processor_state public_state(worker_state state) noexcept {
+    switch (state) {
+        case worker_state::running:
+            return processor_state::running;
+        case worker_state::asked:
+        case worker_state::leaving:
+            return processor_state::retiring;
+        case worker_state::retired:
+            break;
+    }
+    return processor_state::retired;
+}
+
 void ignore_sigpipe_if_default() noexcept {
     struct sigaction current{};
     ::sigaction(SIGPIPE, nullptr, &current);
@@ -122,8 +135,11 @@ runtime_core::runtime_core(runtime_options&& options, bool caller_works, process
     if (options_.ignore_sigpipe) {
         ignore_sigpipe_if_default();
     }
+    // Relaxed: no other thread yet.
+    processors_.store(options_.processors, std::memory_order_relaxed);
+    workers_.reserve(options_.processors);
     for (std::uint32_t i = 0; i < options_.processors; ++i) {
-        workers_.push_back(std::make_unique<worker_thread>(*this, i));
+        workers_.add(std::make_unique<worker_thread>(*this, i));
     }
     start_workers(caller_works);
 }
@@ -162,13 +178,14 @@ void runtime_core::start_workers(bool caller_works) {
 // Where the system refuses a thread, the runtime has as many workers as could be started.
 void runtime_core::start_threads(bool caller_works) {
     const block_signals blocked;
-    const std::uint32_t wanted = processor_count();
+    mask_in_fork_ = blocked.before();
+    const std::uint32_t wanted = worker_count();
     std::uint32_t started = caller_works ? 1 : 0;
     threads_.reserve(wanted - started);
     try {
         for (; started < wanted; ++started) {
-            threads_.emplace_back([this, i = started, before = blocked.before()] {
-                restore_signals_in_fork(before);
+            threads_.emplace_back([this, i = started] {
+                restore_signals_in_fork(mask_in_fork_);
                 thread_main(i);
             });
         }
@@ -179,8 +196,9 @@ void runtime_core::start_threads(bool caller_works) {
                                     "threads (ulimit -u), or call weft::run");
         }
         // The threads that run know nothing of the workers before start_pollers().
-        workers_.resize(started);
+        workers_.shrink(started);
         options_.processors = started;
+        processors_.store(started, std::memory_order_relaxed);
         idle.limit_processors(started);
         log(fmt::format("weft: runs with {} workers instead of {}, since a thread cannot start "
                         "({}); lower runtime_options::processors or raise the limit on threads "
@@ -194,7 +212,7 @@ void runtime_core::start_threads(bool caller_works) {
 // does; if the choice is free, the pollers of the other backend are made for all of them.
 void runtime_core::start_pollers(bool caller_works) {
     const auto log_line = [this](std::string_view line) { log(line); };
-    netpoller_ = make_netpoller(to_choice(options_.netpoll), processor_count(), log_line);
+    netpoller_ = make_netpoller(to_choice(options_.netpoll), worker_count(), log_line);
     for (int round = 0;; ++round) {
         const start_result failure = run_start_round(caller_works, start_step::enable);
         if (failure.error == 0) {
@@ -208,7 +226,7 @@ void runtime_core::start_pollers(bool caller_works) {
         }
         log(fmt::format("weft: io_uring cannot start ({}: {}); using epoll", failure.step,
                         std::system_category().message(failure.error)));
-        netpoller_ = make_netpoller(backend_choice::epoll, processor_count(), log_line);
+        netpoller_ = make_netpoller(backend_choice::epoll, worker_count(), log_line);
     }
 }
 
@@ -225,7 +243,7 @@ start_result runtime_core::run_start_round(bool caller_works, start_step step) {
         take_start_step(0, step);
         held.lock();
     }
-    changed_.wait(held, [this] { return workers_ready_ == processor_count(); });
+    changed_.wait(held, [this] { return workers_ready_ == worker_count(); });
     return first_failure_;
 }
 
@@ -234,7 +252,7 @@ void runtime_core::take_start_step(std::uint32_t index, start_step step) {
     start_result result;
     switch (step) {
         case start_step::enable:
-            workers_[index]->set_poller(io);
+            workers_[index].set_poller(io);
             result = io.enable_on_this_thread();
             break;
         case start_step::disable:
@@ -270,11 +288,15 @@ void runtime_core::pin_worker(std::uint32_t index) const {
                     std::system_category().message(error)));
 }
 
-void runtime_core::thread_main(std::uint32_t index) {
+void runtime_core::prepare_thread(std::uint32_t index) const {
     ::prctl(PR_SET_NAME, fmt::format("weft-{}", index).c_str());
     pin_worker(index);
     // Timed sleeps of this thread are not rounded up by the kernel's 50 us.
     ::prctl(PR_SET_TIMERSLACK, 1UL);
+}
+
+void runtime_core::thread_main(std::uint32_t index) {
+    prepare_thread(index);
     std::uint32_t round = 0;
     for (;;) {
         start_step step = start_step::enable;
@@ -297,7 +319,7 @@ void runtime_core::thread_main(std::uint32_t index) {
     if (index == 0) {
         serve_worker_zero();
     } else {
-        serve_other_worker(*workers_[index]);
+        serve_other_worker(workers_[index]);
     }
 }
 
@@ -320,7 +342,7 @@ void runtime_core::run_main(task_control& main, std::coroutine_handle<> frame) {
     // Relaxed: launch() publishes it to the other workers.
     watches_for_sleep_.store(options_.deadlock != deadlock_action::ignore,
                              std::memory_order_relaxed);
-    workers_[0]->enter_thread();
+    workers_[0].enter_thread();
     launch(main, frame);
     run_caller();
 }
@@ -329,7 +351,7 @@ void runtime_core::run_main(task_control& main, std::coroutine_handle<> frame) {
 // End.
 
 void runtime_core::serve_worker_zero() {
-    worker_thread& self = *workers_[0];
+    worker_thread& self = workers_[0];
     self.enter_thread();
     self.run();
     wait_until_all_stopped();
@@ -358,16 +380,15 @@ void runtime_core::serve_other_worker(worker_thread& self) {
 void runtime_core::begin_drain() noexcept {
     runtime_phase expected = runtime_phase::running;
     // Acquire and release: whoever reads the phase after this thread comes after what it did. The
-    // one that makes the change goes on.
+    // one that makes the change goes on. seq_cst: the number of workers is read later, see
+    // set_processors.cpp.
     if (!phase_.compare_exchange_strong(expected, runtime_phase::draining,
-                                        std::memory_order_acq_rel, std::memory_order_acquire)) {
+                                        std::memory_order_seq_cst, std::memory_order_acquire)) {
         return;
     }
     // A task that is spawned beside this is either found alive below, or its spawner sees the phase
     // and stops it: see launch().
-    for (auto& each : workers_) {
-        each->p.queue.meet_owner();
-    }
+    workers_.for_each([](worker_thread& each) { each.p.queue.meet_owner(); });
     global.meet_pushers();
     branch_list readied;
     slabs.for_each_alive([&](task_control& each) { stop_scope(each.root_scope, false, readied); });
@@ -379,10 +400,10 @@ void runtime_core::begin_drain() noexcept {
             inject(readied);
         }
         // All of them, since any may be held by a task that does not come back.
-        for (auto& each : workers_) {
-            each->set_attention(attention::drain);
-            each->wake();
-        }
+        workers_.for_each([](worker_thread& each) {
+            each.set_attention(attention::drain);
+            each.wake();
+        });
     }
     // As in task_ended().
     drain_word_.fetch_add(1, std::memory_order_seq_cst);
@@ -463,26 +484,22 @@ void runtime_core::begin_stop() noexcept {
     runtime_phase expected = runtime_phase::draining;
     // As in begin_drain(). Workers learn of it by their attention words.
     if (!phase_.compare_exchange_strong(expected, runtime_phase::stopping,
-                                        std::memory_order_acq_rel, std::memory_order_acquire)) {
+                                        std::memory_order_seq_cst, std::memory_order_acquire)) {
         return;
     }
-    for (auto& each : workers_) {
-        each->set_attention(attention::stopping);
-        each->wake();
-    }
+    workers_.for_each([](worker_thread& each) {
+        each.set_attention(attention::stopping);
+        each.wake();
+    });
 }
 
 std::uint64_t runtime_core::tasks_alive() const noexcept {
     // What has ended is read first: a task that is missing among the spawned is missing here too.
     std::uint64_t ended = 0;
-    for (const auto& each : workers_) {
-        ended += each->p.ended.read_acquire();
-    }
+    workers_.for_each([&](worker_thread& each) { ended += each.p.ended.read_acquire(); });
     // Acquire pairs with launch(), as the counts of the processors do.
     std::uint64_t spawned = spawned_outside.load(std::memory_order_acquire);
-    for (const auto& each : workers_) {
-        spawned += each->p.spawned.read_acquire();
-    }
+    workers_.for_each([&](worker_thread& each) { spawned += each.p.spawned.read_acquire(); });
     return spawned - ended;
 }
 
@@ -511,7 +528,7 @@ void runtime_core::wait_until_all_stopped() {
 bool runtime_core::has_hung(std::chrono::nanoseconds ending, std::chrono::nanoseconds stopping) {
     if (ending < longest_end() && stopping < options_.shutdown_timeout) { return false; }
     const std::lock_guard held(mutex_);
-    return workers_stopped_ != processor_count();
+    return workers_stopped_ != worker_count();
 }
 
 std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
@@ -521,7 +538,7 @@ std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
 
 // Without the lock: what is called is the user's code.
 void runtime_core::report_hang(std::string_view tasks) {
-    const std::uint32_t count = processor_count();
+    const std::uint32_t count = worker_count();
     std::uint32_t stopped = 0;
     {
         const std::lock_guard held(mutex_);
@@ -546,7 +563,7 @@ void runtime_core::report_hang(std::string_view tasks) {
 // holds. Only where there is no watchdog do those who wait count themselves, and one of them reports.
 void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
                                  std::chrono::nanoseconds limit) {
-    const auto all_stopped = [this] { return workers_stopped_ == processor_count(); };
+    const auto all_stopped = [this] { return workers_stopped_ == worker_count(); };
     // A slice counts as its own length, however late it ends: while the process is stopped (SIGSTOP,
     // a debugger, a suspended machine) the tasks get no time either.
     std::chrono::nanoseconds counted{0};
@@ -589,7 +606,7 @@ void runtime_core::destroy_suspended() noexcept {
     slabs.for_each_alive([this](task_control& each) {
         // Relaxed: no other thread looks any more.
         each.alive.store(false, std::memory_order_relaxed);
-        workers_[0]->p.ended.add_release();
+        workers_[0].p.ended.add_release();
         destroy_chain(std::exchange(each.main_branch.handle, nullptr));
         end_unfinished(each);
     });
@@ -640,10 +657,15 @@ void runtime_core::join() {
         std::unique_lock watching(mutex_);
         await_workers(watching, longest_end());
     }
-    for (std::thread& each : threads_) {
+    std::vector<std::thread> ended;
+    {
+        // Whoever is starting more of them has finished; nobody starts any after the end began.
+        const std::lock_guard controlled(control_mutex_);
+        ended.swap(threads_);
+    }
+    for (std::thread& each : ended) {
         each.join();
     }
-    threads_.clear();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -663,8 +685,8 @@ bool runtime_core::anything_published() const noexcept {
     if (global.size() != 0) {
         return true;
     }
-    for (const auto& each : workers_) {
-        if (!each->p.queue.empty()) {
+    for (std::uint32_t i = 0, count = workers_.size(); i < count; ++i) {
+        if (!workers_[i].p.queue.empty()) {
             return true;
         }
     }
@@ -690,9 +712,7 @@ void runtime_core::check_not_forked() const noexcept {
 void runtime_core::mark_forked() noexcept {
     // There is one thread in this process.
     phase_.store(runtime_phase::forked, std::memory_order_release);
-    for (auto& each : workers_) {
-        each->set_attention(attention::forked);
-    }
+    workers_.for_each([](worker_thread& each) { each.set_attention(attention::forked); });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -711,8 +731,8 @@ void runtime_core::log(std::string_view line) const noexcept {
 }
 
 bool runtime_core::sleeps_for_good() noexcept {
-    for (const auto& each : workers_) {
-        if (each->p.timers.earliest() != no_deadline) {
+    for (std::uint32_t i = 0, count = workers_.size(); i < count; ++i) {
+        if (workers_[i].p.timers.earliest() != no_deadline) {
             return false;
         }
     }
@@ -777,11 +797,12 @@ void runtime_core::report_failure(const task_failure& failure) const noexcept {
 runtime_statistics runtime_core::statistics() const {
     runtime_statistics result;
     // What has ended is read before what was spawned, so that the difference is never negative.
-    for (const auto& each : workers_) {
-        result.processors.push_back(each->p.statistics());
-    }
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-        result.processors[i].spawned = workers_[i]->p.spawned.read();
+    workers_.for_each([&](worker_thread& each) {
+        result.processors.push_back(each.p.statistics());
+        result.processors.back().state = public_state(each.state.state());
+    });
+    for (std::uint32_t i = 0; i < result.processors.size(); ++i) {
+        result.processors[i].spawned = workers_[i].p.spawned.read();
     }
     // Relaxed: a statistic.
     result.spawned_outside = spawned_outside.load(std::memory_order_relaxed);

@@ -30,6 +30,7 @@
 #include "lib/sched/sleep_report.hpp"
 #include "lib/sched/task_slabs.hpp"
 #include "lib/sched/watchdog.hpp"
+#include "lib/sched/worker_registry.hpp"
 
 #include <weft/detail/netpoll/netpoller.hpp>
 #include <weft/detail/sched/all_asleep.hpp>
@@ -41,6 +42,7 @@
 #include <weft/statistics.hpp>
 
 #include <condition_variable>
+#include <csignal>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -89,10 +91,13 @@ public:
 
     // Shared by the workers. Each member has its own protocol.
     const runtime_options& options() const noexcept { return options_; }
+    /// How many processors are wanted now. Relaxed: it may change at any time.
     std::uint32_t processor_count() const noexcept {
-        return static_cast<std::uint32_t>(workers_.size());
+        return processors_.load(std::memory_order_relaxed);
     }
-    worker_thread& worker_at(std::uint32_t index) noexcept { return *workers_[index]; }
+    /// All workers that exist, also those without a processor; see worker_registry.hpp.
+    std::uint32_t worker_count() const noexcept { return workers_.size(); }
+    worker_thread& worker_at(std::uint32_t index) noexcept { return workers_[index]; }
     global_queue global;
     idle_protocol<layer, worker_thread> idle;
     sentinel_role<layer> sentinel;
@@ -135,6 +140,16 @@ public:
 
     /// After the end: the report, if run() is to throw it; else empty.
     const std::string& deadlock() const noexcept { return deadlock_; }
+
+    /// Any thread: as runtime::set_processors().
+    void set_processors(unsigned wanted);
+
+    /// Any thread without a processor: one worker more than there are processors, in the place of
+    /// one that its task holds. False: there are as many of them as processors, or it cannot be
+    /// made. Blocks while one is started.
+    bool start_compensating_worker() noexcept;
+    /// Any thread: one of them less. Which worker that is does not matter.
+    void retire_compensating_worker() noexcept;
 
     /// A task has ended on `on`: counts, and begins the stop after the last one of the draining
     /// phase.
@@ -195,6 +210,26 @@ private:
         monotonic_time next_report_ = 0;  ///< Not before; used while it runs.
     };
 
+    struct late_start;
+    /// What a failed start_more_workers() takes back.
+    struct late_undo {
+        runtime_core& on;
+        late_start& round;
+        std::size_t threads_before;
+        std::uint32_t pollers;
+        bool give_up = true;
+        ~late_undo();
+    };
+
+    void adjust_running(std::uint32_t wanted) noexcept;
+    void start_more_workers(std::uint32_t count, unsigned entries);
+    void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,
+                            const std::shared_ptr<late_start>& round);
+    [[noreturn]] void throw_late_failure(const start_result& failure) const;
+    void late_thread_main(worker_thread& self, late_start& round);
+    void end_late_start(late_start& round, bool runs) noexcept;
+    void prepare_thread(std::uint32_t index) const;
+
     void start_workers(bool caller_works);
     void start_threads(bool caller_works);
     void start_pollers(bool caller_works);
@@ -218,9 +253,14 @@ private:
     runtime_options options_;
     /// The cores to pin workers to; empty if they are not pinned.
     const affinity_mask cores_;
-    std::vector<std::unique_ptr<worker_thread>> workers_;
+    worker_registry workers_;
     std::unique_ptr<netpoller> netpoller_;
-    std::vector<std::thread> threads_;
+    std::vector<std::thread> threads_;  ///< Under control_mutex_ once the workers run.
+    sigset_t mask_in_fork_{};  ///< Of the thread that made the runtime; see fork_guard.hpp.
+    // The number of processors: changed under control_mutex_, which is locked before mutex_.
+    std::mutex control_mutex_;
+    std::atomic<std::uint32_t> processors_{0};
+    std::uint32_t compensating_ = 0;
     std::atomic<runtime_phase> phase_{runtime_phase::running};
     std::atomic<std::uint64_t> drain_word_{0};
     /// Set before the main task starts; read by the worker that ends a task.

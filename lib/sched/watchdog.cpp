@@ -37,7 +37,7 @@ watchdog::~watchdog() {
 
 void watchdog::start(const sigset_t& mask_in_fork) noexcept {
     try {
-        watched_.resize(runtime_.processor_count());
+        watched_.resize(runtime_.worker_count());
         const block_signals blocked;
         thread_ = std::thread([this, mask_in_fork] {
             restore_signals_in_fork(mask_in_fork);
@@ -111,7 +111,7 @@ void watchdog::rest() noexcept {
 }
 
 watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
-    const std::uint32_t count = runtime_.processor_count();
+    const std::uint32_t count = runtime_.worker_count();
     if (watched_.size() < count) {
         try {
             watched_.resize(count);
@@ -146,7 +146,7 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
     const waiting_work waiting{
         .in_queues = worker.p.queue.size() != 0 || runtime_.global.size() != 0,
         .timer = worker.p.timers.earliest_hint() <= monotonic_now(),
-        .poller = runtime_.net().worker_poller(worker.index()).wants_owner(),
+        .poller = worker.io().wants_owner(),
         .any_idle = runtime_.idle.parked_hint() != 0};
     const watch_verdict verdict =
         of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report);
@@ -158,9 +158,9 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
 // What others may have of a worker that does not come back.
 
 void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
-    poller& io = runtime_.net().worker_poller(worker.index());
+    poller& io = worker.io();
     // Nobody else could serve them, but what was sent before must leave.
-    if (runtime_.processor_count() == 1) { return io.hand_over_for_owner(worker.thread().id); }
+    if (runtime_.worker_count() == 1) { return io.hand_over_for_owner(worker.thread().id); }
     if (io.wants_owner() && io.interrupt_owner(worker.thread().id)) { of.interrupted = true; }
     // Those who are idle look for these themselves.
     if (runtime_.idle.parked_hint() != 0) { return; }
@@ -207,11 +207,11 @@ void watchdog::take_timers(worker_thread& of) noexcept {
 // Completions that interrupted workers have posted. True: a worker was interrupted.
 bool watchdog::take_for_owners() noexcept {
     bool any = false;
-    for (std::uint32_t i = 0; i < watched_.size() && i < runtime_.processor_count(); ++i) {
+    for (std::uint32_t i = 0; i < watched_.size() && i < runtime_.worker_count(); ++i) {
         if (!watched_[i].interrupted) { continue; }
         any = true;
         branch_list readied;
-        runtime_.net().worker_poller(i).take_for_owner(readied);
+        runtime_.worker_at(i).io().take_for_owner(readied);
         if (!readied.empty()) { runtime_.inject(readied); }
     }
     return any;
@@ -289,7 +289,7 @@ void watchdog::watch_end(nanoseconds elapsed) noexcept {
     if (!runtime_.has_hung(ending_, stopping_)) { return; }
     std::string tasks;
     try {
-        for (std::uint32_t i = 0; i < runtime_.processor_count(); ++i) {
+        for (std::uint32_t i = 0; i < runtime_.worker_count(); ++i) {
             const std::string task = describe(runtime_.worker_at(i).p.mark.look());
             if (!task.empty()) { tasks += fmt::format("; worker {}: {}", i, task); }
         }

@@ -296,7 +296,7 @@ branch* worker_thread::look() {
 }
 
 branch* worker_thread::steal() {
-    const std::uint32_t count = runtime_->processor_count();
+    const std::uint32_t count = runtime_->worker_count();
     if (count == 1) {
         return nullptr;
     }
@@ -305,6 +305,9 @@ branch* worker_thread::steal() {
         for (victim_order order(random_, count); !order.over();) {
             const std::uint32_t at = order.next();
             if (at == index_) {
+                continue;
+            }
+            if (runtime_->worker_at(at).state.state() == worker_state::retired) {
                 continue;
             }
             processor& victim = runtime_->worker_at(at).p;
@@ -356,27 +359,29 @@ branch* worker_thread::steal_next_of(processor& victim) noexcept {
 // Timers and I/O.
 
 bool worker_thread::run_timers_of(processor& of, std::size_t limit) noexcept {
-    const monotonic_time earliest = of.timers.earliest_hint();
-    if (earliest == no_deadline) {
-        return false;
-    }
-    const monotonic_time now = monotonic_now();
-    if (earliest > now) {
-        return false;  // The lock would keep others from it for nothing.
-    }
-    timer* due[timer_batch];
-    const std::size_t count = of.timers.collect_due(now, due, limit);
-    if (count == 0) {
+    if (of.timers.earliest_hint() == no_deadline) {
         return false;
     }
     branch_list readied;
-    for (std::size_t i = 0; i < count; ++i) {
-        due[i]->fire(readied);
-    }
-    p.timers_fired.add(count);
+    fire_due(of, limit, readied);
     const bool any = !readied.empty();
     ready_batch(readied);
     return any;
+}
+
+void worker_thread::fire_due(processor& of, std::size_t limit, branch_list& readied) noexcept {
+    const monotonic_time now = monotonic_now();
+    if (of.timers.earliest_hint() > now) {
+        return;  // The lock would keep others from it for nothing.
+    }
+    timer* due[timer_batch];
+    const std::size_t count = of.timers.collect_due(now, due, limit);
+    for (std::size_t i = 0; i < count; ++i) {
+        due[i]->fire(readied);
+    }
+    if (count != 0) {
+        p.timers_fired.add(count);
+    }
 }
 
 bool worker_thread::poll_io() noexcept {
@@ -531,7 +536,7 @@ void worker_thread::back_from_sleep(bool was_sentinel) noexcept {
     if (!was_sentinel) {
         return;
     }
-    for (std::uint32_t i = 0; i < runtime_->processor_count(); ++i) {
+    for (std::uint32_t i = 0; i < runtime_->worker_count(); ++i) {
         run_timers_of(runtime_->worker_at(i).p);
     }
 }
@@ -551,8 +556,14 @@ void worker_thread::wake() noexcept {
 }
 
 bool worker_thread::attend() noexcept {
-    // Relaxed: serve_attention() acquires what it is about.
-    return attention_.load(std::memory_order_relaxed) == 0 || serve_attention();
+    // Relaxed: serve_attention() acquires what it is about. Again and again, since what came while
+    // this worker had no processor has to be served before it runs something.
+    while (attention_.load(std::memory_order_relaxed) != 0) {
+        if (!serve_attention()) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // False: the runtime stops.
@@ -586,12 +597,88 @@ bool worker_thread::serve_attention() noexcept {
     if (is_set(attention::slice_over)) {
         next_chain_ = next_chain_limit;
     }
+    if (is_set(attention::retire)) {
+        retire_if_asked(*this, *runtime_);
+        runtime_->dog.work_begins();  // It may have been away, and the watchdog may rest.
+    }
     return true;
 }
 
 void worker_thread::tell_sentinel() noexcept {
     timers_untold_ = false;
     detail::tell_sentinel(*this, *runtime_);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Without a processor.
+
+// runnext first, then the ring, then whoever has to try again because it waits unverified.
+void worker_thread::give_work_up() noexcept {
+    branch_list moved;
+    if (branch* first = p.queue.pop_next()) {
+        moved.push_back(first);
+    }
+    while (branch* each = p.queue.pop()) {
+        moved.push_back(each);
+    }
+    branch_list readied;
+    io_->verify_waits(true, readied);
+    io_->begin_retiring(readied);
+    while (branch* each = readied.pop_front()) {
+        each->status = branch_status::queued;
+        moved.push_back(each);
+    }
+    if (!moved.empty()) {
+        runtime_->global.push_front(moved);
+    }
+}
+
+// In small parts, since both heaps are locked for each.
+void worker_thread::give_timers_up() noexcept {
+    constexpr std::size_t part = 128;
+    while (p.timers.move_to(runtime_->worker_at(0).p.timers, part) != 0) {}
+    timers_untold_ = false;
+}
+
+bool worker_thread::may_return() noexcept {
+    // Relaxed: whoever sets it wakes this worker afterwards; attend() acquires what it is about.
+    constexpr auto stopping = static_cast<std::uint32_t>(attention::stopping);
+    if (!state.recalled() && (attention_.load(std::memory_order_relaxed) & stopping) == 0) {
+        return false;
+    }
+    io_->end_retiring();
+    // Timers for which worker 0 had no room, or an end of the grace period that was set here.
+    timers_untold_ = p.timers.earliest_hint() != no_deadline;
+    return true;
+}
+
+void worker_thread::sleep_retired() noexcept {
+    const bool in_poller = io_->in_flight();
+    if (!in_poller) {
+        state.settle();
+    }
+    branch_list readied;
+    if (park_word_.prepare(in_poller ? sleep_kind::in_poller : sleep_kind::in_futex)) {
+        const monotonic_time deadline = p.timers.earliest();
+        if (in_poller) {
+            io_->wait(deadline, readied);
+        } else {
+            futex_wait(park_word_.word(), static_cast<std::uint32_t>(sleep_kind::in_futex),
+                       deadline);
+        }
+        park_word_.finish();
+    }
+    // The end of the runtime counts on every worker for this, since others may be held by tasks.
+    constexpr auto drain = static_cast<std::uint32_t>(attention::drain);
+    if ((attention_.load(std::memory_order_relaxed) & drain) != 0) {
+        // Acquire pairs with set_attention(), as in serve_attention().
+        attention_.fetch_and(~drain, std::memory_order_acquire);
+        runtime_->start_grace_timer(*this);
+    }
+    fire_due(p, timer_batch, readied);
+    if (!readied.empty()) {
+        runtime_->inject(readied);
+    }
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // The loop of a worker: which branch runs next, and what a worker does when there is none.
 //
 // A worker is a thread (Go's M) that owns one processor (Go's P) and one poller for its whole life.
+// It may be asked to give the processor up for a while; then it sleeps in attend() (retirement.hpp).
 // Order of search, fixed and tested literally:
 //
 //     every 61st tick   one branch from the global queue, so that it cannot starve
@@ -40,6 +41,7 @@
 #include <weft/detail/base/random.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/park_word.hpp>
+#include <weft/detail/sched/retirement.hpp>
 #include <weft/detail/sched/worker.hpp>
 
 #include <atomic>
@@ -96,6 +98,14 @@ public:
     void ready(branch_list& brought) noexcept { ready_batch(brought); }
     void back_from_sleep(bool was_sentinel) noexcept;
 
+    // What retirement.hpp asks of a worker.
+
+    state_word<layer> state;
+    void give_work_up() noexcept;
+    void give_timers_up() noexcept;
+    bool may_return() noexcept;
+    void sleep_retired() noexcept;
+
 private:
     friend class worker;
     friend class runtime_core;
@@ -120,6 +130,7 @@ private:
     branch* steal();
     branch* steal_next_of(processor& victim) noexcept;
     bool run_timers_of(processor& of, std::size_t limit = timer_batch) noexcept;
+    void fire_due(processor& of, std::size_t limit, branch_list& readied) noexcept;
     bool poll_io() noexcept;
     void repeat_operations(branch_list& readied) noexcept;
     bool verify_waits(bool all) noexcept;

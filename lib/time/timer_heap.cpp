@@ -13,18 +13,15 @@ using guard = std::lock_guard<spin_lock<layer>>;
 
 timer_heap::~timer_heap() = default;
 
-// Only the owner adds and so needs room; a removal beside it can only make more room.
-void timer_heap::reserve_one() {
+// Memory for one chunk more. Others may have made room meanwhile, or used it; then the caller, who
+// looks again under the lock, comes back.
+void timer_heap::grow() {
     lock_.lock();
     const std::size_t chunks = chunks_.size();
-    const std::size_t size = size_;
-    const bool room = size < chunks * chunk_size;
     const bool table_full = chunks == chunks_.capacity();
+    const bool too_many = size_ >= not_in_heap - 1;
     lock_.unlock();
-    if (room) {
-        return;
-    }
-    if (size >= not_in_heap - 1) {
+    if (too_many) {
         throw std::bad_alloc();
     }
     auto added = std::make_unique_for_overwrite<chunk>();
@@ -33,8 +30,13 @@ void timer_heap::reserve_one() {
         table.reserve(std::max<std::size_t>(8, 2 * chunks));
     }
     const guard held(lock_);
-    if (table_full) {
-        // Others may have shrunk the heap meanwhile, never grown it: the new table has room.
+    if (has_room()) {
+        return;
+    }
+    if (chunks_.size() == chunks_.capacity()) {
+        if (table.capacity() <= chunks_.size()) {
+            return;
+        }
         for (auto& old : chunks_) {
             table.push_back(std::move(old));
         }
@@ -43,11 +45,9 @@ void timer_heap::reserve_one() {
     chunks_.push_back(std::move(added));
 }
 
-void timer_heap::add(timer& added, monotonic_time when) {
-    reserve_one();
-    const guard held(lock_);
-    WEFT_ASSERT(size_ < chunks_.size() * chunk_size);
-    added.heap_ = this;
+void timer_heap::insert(timer& added, monotonic_time when) noexcept {
+    // Release pairs with remove(), which may come by way of the heap that it was in before.
+    added.heap_.store(this, std::memory_order_release);
     ++size_;
     sift_up(size_ - 1, {when, &added});
     if (added.place_ == 0) {
@@ -55,23 +55,73 @@ void timer_heap::add(timer& added, monotonic_time when) {
     }
 }
 
+void timer_heap::add(timer& added, monotonic_time when) {
+    for (;; grow()) {
+        const guard held(lock_);
+        if (has_room()) {
+            insert(added, when);
+            return;
+        }
+    }
+}
+
+// The last entries, since taking them leaves a heap behind without further ado.
+std::size_t timer_heap::move_to(timer_heap& other, std::size_t limit) noexcept {
+    WEFT_ASSERT(&other != this);
+    std::unique_ptr<chunk> spare;  // At most one, since the limit is less than a chunk; freed last.
+    limit = std::min(limit, chunk_size - 1);
+    for (;;) {
+        std::size_t moved = 0;
+        {
+            const guard held(lock_);
+            if (size_ == 0) {
+                return 0;
+            }
+            const guard other_held(other.lock_);
+            while (moved < limit && size_ != 0 && other.has_room()) {
+                const entry last = at(size_ - 1);
+                if (auto freed = take_at(size_ - 1)) {
+                    spare = std::move(freed);
+                }
+                other.insert(*last.item, last.when);
+                ++moved;
+            }
+            publish_earliest();
+        }
+        if (moved != 0) {
+            return moved;
+        }
+        try {
+            other.grow();
+        } catch (const std::bad_alloc&) {
+            return 0;
+        }
+    }
+}
+
 bool timer_heap::remove(timer& removed) noexcept {
-    // Stable while the timer may be removed: it is set by add() and never changed.
-    timer_heap* heap = removed.heap_;
-    if (heap == nullptr) {
-        return false;
-    }
     std::unique_ptr<chunk> spare;  // Freed after the lock.
-    const guard held(heap->lock_);
-    if (removed.place_ == not_in_heap) {
-        return false;
+    for (;;) {
+        // Acquire pairs with insert(). Once set it is never null again, and heaps outlive timers.
+        timer_heap* const heap = removed.heap_.load(std::memory_order_acquire);
+        if (heap == nullptr) {
+            return false;
+        }
+        const guard held(heap->lock_);
+        // Relaxed: it changes under the lock of this heap only, if it names it.
+        if (removed.heap_.load(std::memory_order_relaxed) != heap) {
+            continue;  // It has moved meanwhile.
+        }
+        if (removed.place_ == not_in_heap) {
+            return false;
+        }
+        const bool was_earliest = removed.place_ == 0;
+        spare = heap->take_at(removed.place_);
+        if (was_earliest) {
+            heap->publish_earliest();
+        }
+        return true;
     }
-    const bool was_earliest = removed.place_ == 0;
-    spare = heap->take_at(removed.place_);
-    if (was_earliest) {
-        heap->publish_earliest();
-    }
-    return true;
 }
 
 std::size_t timer_heap::collect_due(monotonic_time now, timer** due, std::size_t limit) noexcept {

@@ -148,7 +148,7 @@ struct world {
     }
 
     // For parking_loop.hpp.
-    std::uint32_t processor_count() const { return static_cast<std::uint32_t>(processors); }
+    std::uint32_t worker_count() const { return static_cast<std::uint32_t>(processors); }
     worker& worker_at(std::uint32_t index) { return workers[index]; }
     bool anything_published() const {
         if (global.size() != 0) return true;
@@ -238,7 +238,7 @@ node* worker::look() {
     }
     if (!searching) searching = all->idle.begin_search();
     if (!searching) return nullptr;
-    const std::uint32_t count = all->processor_count();
+    const std::uint32_t count = all->worker_count();
     for (std::uint32_t i = 1; i < count; ++i) {
         queue& victim = all->workers[(number + i) % count].own;
         if (node* taken = victim.steal_into(own, false)) return taken;

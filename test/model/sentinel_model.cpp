@@ -95,7 +95,7 @@ struct world {
     }
 
     // For parking_loop.hpp.
-    std::uint32_t processor_count() const { return processors; }
+    std::uint32_t worker_count() const { return processors; }
     worker& worker_at(std::uint32_t index) { return workers[index]; }
     bool anything_published() const { return work.load(order::seq_cst) != 0; }
     bool unwatched() const { return false; }

@@ -113,6 +113,19 @@ public:
         last_ = last;
         count_ += count;
     }
+    /// Another list before this one; it is empty then.
+    void prepend(branch_list& before) noexcept {
+        if (before.empty()) {
+            return;
+        }
+        before.last_->next = first_;
+        first_ = before.first_;
+        if (last_ == nullptr) {
+            last_ = before.last_;
+        }
+        count_ += before.count_;
+        before = {};
+    }
     branch* pop_front() noexcept {
         branch* taken = first_;
         if (taken != nullptr) {

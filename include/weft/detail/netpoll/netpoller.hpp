@@ -12,6 +12,10 @@
 //   3. has_work(), poll(), begin_sleep(), wait(), end_sleep(), wake() as they say.
 //   4. At the end, when every frame has been destroyed, each worker calls shut_down() on its own
 //      thread. Then the netpoller is destroyed, on any thread.
+// While tasks run, one thread at a time may make pollers for more workers: add_poller(); each new
+// worker enables its own on its thread. A worker without a processor (retirement.hpp) calls
+// begin_retiring(), then wait() as long as anything is in_flight(), and end_retiring() when it has a
+// processor again.
 // A thread that never got as far as enabling its poller, or that cannot be asked to shut it down,
 // leaves nothing behind that 4 does not free; it only takes the kernel a little longer.
 #pragma once
@@ -88,6 +92,15 @@ public:
     /// Owner, after each begin_sleep(), when it sleeps no more.
     virtual void end_sleep() noexcept = 0;
 
+    /// Owner, whose worker gives its processor up; nothing is unverified. io_uring: from now on each
+    /// turn sees to it that all polls of this ring are cancelled; the branches that wait for them are
+    /// readied by their final completions. epoll: nothing is tied to a worker.
+    virtual void begin_retiring(branch_list&) noexcept {}
+    /// Owner: its worker has a processor again. What was cancelled stays so.
+    virtual void end_retiring() noexcept {}
+    /// Owner: are polls in flight that only this worker can complete?
+    virtual bool in_flight() const noexcept { return false; }
+
     /// Owner, cheap (loads only): would poll() find something to do? io_uring: the flags of the
     /// ring (TASKRUN, CQ_OVERFLOW), its queue, prepared entries, or requests of other threads.
     /// epoll: true as soon as a descriptor is registered.
@@ -148,6 +161,14 @@ public:
 
     virtual std::string_view name() const noexcept = 0;  ///< "io_uring" or "epoll"
     virtual poller& worker_poller(unsigned index) noexcept = 0;
+
+    /// One thread at a time, also while workers run: makes a poller, not yet enabled, for the worker
+    /// whose index is the number of those that there are. io_uring: with so many entries, or fewer
+    /// where memory is short. Throws std::bad_alloc, or std::system_error as poll_home does; has
+    /// changed nothing then, nor where it returns an error.
+    virtual start_result add_poller(unsigned entries) = 0;
+    /// The same thread: takes the last one back. It was not enabled, or its thread has ended.
+    virtual void remove_last_poller() noexcept = 0;
 
     /// Any worker about to run a branch, after its end_sleep(): does nobody wait for what may happen
     /// to descriptors that belong to no worker? epoll: nobody sits in front of the set. io_uring:

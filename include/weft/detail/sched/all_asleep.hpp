@@ -98,10 +98,10 @@ bool all_asleep(Shared& shared) {
         return false;
     }
     return shared.idle.with_list_held([&shared] {
-        for (std::uint32_t i = 0; i < shared.processor_count(); ++i) {
-            if (!shared.worker_at(i).parked.listed) {
-                return false;
-            }
+        // Exact now. A worker without a processor is not on the list; it counts until nothing that
+        // it had is on its way any more (retirement.hpp).
+        if (!shared.idle.all_parked()) {
+            return false;
         }
         // The guards first: what was done under them is visible then.
         return !shared.guards.any() && !shared.anything_published() && shared.sleeps_for_good();

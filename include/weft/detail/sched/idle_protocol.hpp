@@ -62,13 +62,24 @@ public:
     explicit idle_protocol(std::uint32_t processors) noexcept : processors_(processors) {}
 
     /// Before any worker runs: there are only so many after all.
-    void limit_processors(std::uint32_t processors) noexcept { processors_ = processors; }
+    void limit_processors(std::uint32_t processors) noexcept {
+        processors_.store(processors, std::memory_order_relaxed);
+    }
 
-    /// A worker without work asks to become a searcher. Relaxed load: the limit is a heuristic.
+    /// A worker gives its processor up, while it is not on the list. Relaxed: the limit is a
+    /// heuristic, and who is still counted here keeps all_parked() from being true.
+    void remove_processor() noexcept { processors_.fetch_sub(1, std::memory_order_relaxed); }
+    /// A worker gets a processor, before it looks for work. seq_cst: pairs with all_parked(); whoever
+    /// misses it has said that it rests before the worker asks whether it does.
+    void add_processor() noexcept { processors_.fetch_add(1, std::memory_order_seq_cst); }
+
+    /// A worker without work asks to become a searcher. Relaxed loads: the limit is a heuristic, and
+    /// the two numbers need not fit together while the number of processors changes.
     /// The increment is seq_cst, since publishers that see it rely on this worker's later R.
     bool begin_search() noexcept {
         const std::uint32_t counts = counts_.load(std::memory_order_relaxed);
-        if (2 * searching(counts) >= processors_ - parked_count(counts)) {
+        const std::uint32_t processors = processors_.load(std::memory_order_relaxed);
+        if (2 * searching(counts) + parked_count(counts) >= processors) {
             return false;
         }
         counts_.fetch_add(one_searching, std::memory_order_seq_cst);
@@ -146,10 +157,12 @@ public:
         return parked_count(counts_.load(std::memory_order_seq_cst)) != 0;
     }
 
-    /// Is every worker parked? seq_cst: pairs with wake_one() and unpark(), see rest_word.hpp, and
-    /// with the release of the last guard, see all_asleep.hpp.
+    /// Is every worker that has a processor parked? seq_cst: pairs with wake_one() and unpark(), see
+    /// rest_word.hpp, with the release of the last guard, see all_asleep.hpp, and with
+    /// add_processor().
     bool all_parked() const noexcept {
-        return parked_count(counts_.load(std::memory_order_seq_cst)) >= processors_;
+        return parked_count(counts_.load(std::memory_order_seq_cst)) >=
+               processors_.load(std::memory_order_seq_cst);
     }
 
     /// Calls `look` while no worker can get on the list or off it.
@@ -185,7 +198,8 @@ private:
         link = {};
     }
 
-    std::uint32_t processors_;
+    /// Of workers that have one: those that are on the list, search, or run branches.
+    typename Layer::template atomic<std::uint32_t> processors_;
     typename Layer::template atomic<std::uint32_t> counts_{0};
     spin_lock<Layer> lock_;
     typename Layer::template var<Worker*> first_{nullptr};

@@ -32,7 +32,8 @@
 // and what all of them share (runtime_core is one) has
 //
 //     idle, sentinel
-//     processor_count(), worker_at(index)
+//     worker_count(), worker_at(index)     all that exist, with a processor or without; the count
+//                              only grows, seq_cst
 //     anything_published()     the recheck: every queue, seq_cst
 //     unwatched()              something besides timers needs a parked worker, and none is there
 //     count_wake()
@@ -76,7 +77,7 @@ void see_to_watcher(Shared& shared) {
     }
     bool wanted = shared.unwatched();
     if (!wanted && shared.sentinel.vacant()) {
-        for (std::uint32_t i = 0; i < shared.processor_count() && !wanted; ++i) {
+        for (std::uint32_t i = 0; i < shared.worker_count() && !wanted; ++i) {
             wanted = shared.worker_at(i).earliest_timer() != no_deadline;
         }
     }
@@ -85,16 +86,23 @@ void see_to_watcher(Shared& shared) {
     }
 }
 
-/// A worker that goes on running tells of the earliest timer in its heap, if nobody would wake up
-/// early enough for it.
+/// Sees to it that somebody wakes up early enough for a timer that has just become the earliest one
+/// of its heap.
 template <class Worker, class Shared>
-void tell_sentinel(Worker& self, Shared& shared) {
-    const std::uint32_t holder = shared.sentinel.to_be_woken(self.earliest_timer());
+void tell_sentinel_of(monotonic_time earliest, Worker& self, Shared& shared) {
+    const std::uint32_t holder = shared.sentinel.to_be_woken(earliest);
     if (holder == shared.sentinel.vacant_role) {
         see_to_watcher(shared);
     } else if (holder != shared.sentinel.none && holder != self.index()) {
         shared.worker_at(holder).wake();
     }
+}
+
+/// A worker that goes on running tells of the earliest timer in its heap, if nobody would wake up
+/// early enough for it.
+template <class Worker, class Shared>
+void tell_sentinel(Worker& self, Shared& shared) {
+    tell_sentinel_of(self.earliest_timer(), self, shared);
 }
 
 /// Publishers that saw this worker searching have not woken anybody. So the last one to stop looks
@@ -115,7 +123,7 @@ void stop_searching(Worker& self, Shared& shared) {
 template <class Shared>
 monotonic_time watch_all_timers(Shared& shared) {
     monotonic_time deadline = no_deadline;
-    for (std::uint32_t i = 0; i < shared.processor_count(); ++i) {
+    for (std::uint32_t i = 0; i < shared.worker_count(); ++i) {
         deadline = std::min(deadline, shared.worker_at(i).earliest_timer());
     }
     shared.sentinel.watch_until(deadline);

@@ -88,8 +88,8 @@ public:
         return deadline == nobody || holder == none ? vacant_role : holder;
     }
 
-    /// The holder, as a hint.
-    std::uint32_t holder_hint() const noexcept { return holder_.load(std::memory_order_relaxed); }
+    /// The holder, as a hint. Acquire pairs with take(): that worker exists.
+    std::uint32_t holder_hint() const noexcept { return holder_.load(std::memory_order_acquire); }
 
 private:
     typename Layer::template atomic<std::uint32_t> holder_{none};

@@ -35,6 +35,7 @@ enum class attention : std::uint32_t {
     stopping = 128,      ///< The runtime ends; the loop returns.
     timer_due = 256,     ///< A timer of the worker's heap is due.
     calls_wait = 512,    ///< Start the timer that watches over the calls in the blocking pool's queue.
+    retire = 1024,       ///< The worker may have been asked to give its processor up.
 };
 
 /// How many awaits may finish without a trip through the run queue, for each resume.

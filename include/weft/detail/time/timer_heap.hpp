@@ -2,10 +2,16 @@
 //
 // The timers of one processor: a 4-ary heap in chunks.
 //
-// Only the owner adds; anybody may take a timer out (a canceller) or collect those that are due
-// (the owner, a thief, the sentinel), under the heap's lock. Nothing else happens under it: what a
-// timer does is done by the collector afterwards, and memory is allocated before. A timer knows its
-// place in the heap, so taking it out costs O(log n) and leaves no dead entry behind.
+// The owner adds, and so does a worker that gives its processor up (retirement.hpp): it moves what
+// it has to the heap of another one. Anybody may take a timer out (a canceller) or collect those
+// that are due (the owner, a thief, the sentinel). All of this is done under the heap's lock, and
+// nothing else: what a timer does is done by the collector afterwards, and memory is allocated
+// before. A timer knows its heap and its place there, so taking it out costs O(log n) and leaves no
+// dead entry behind. Which heap that is changes under the locks of both; whoever takes a timer out
+// reads it, locks that heap, and reads it again.
+//
+// Who locks two heaps locks the one that timers leave first. Timers only move to the heap of a
+// processor that is never given up, so there is no circle.
 //
 // The earliest time is also an atomic, stored under the lock whenever it changes, so that busy and
 // parking workers compare without the lock (see sentinel.hpp for the order).
@@ -49,7 +55,7 @@ protected:
 
 private:
     friend class timer_heap;
-    timer_heap* heap_ = nullptr;
+    layer::atomic<timer_heap*> heap_{nullptr};  ///< Written under the lock of the heap it names.
     std::uint32_t place_ = 0;  ///< Under the heap's lock; not_in_heap once it was taken.
 };
 
@@ -64,6 +70,11 @@ public:
     /// Throws std::bad_alloc, and has then changed nothing.
     void add(timer& added, monotonic_time when);
 
+    /// Owner: moves up to `limit` timers to another heap, in no particular order. When this has
+    /// moved any, the caller then compares the other heap's earliest() with the sentinel's deadline.
+    /// Returns how many. 0: nothing is here, or there is no memory for it.
+    std::size_t move_to(timer_heap& other, std::size_t limit) noexcept;
+
     /// Any thread: takes a timer that was added out of its heap. False: it was collected, and
     /// fire() is about to be called, is running, or has run.
     static bool remove(timer& removed) noexcept;
@@ -75,7 +86,7 @@ public:
     monotonic_time earliest() const noexcept { return earliest_.load(std::memory_order_seq_cst); }
 
     /// The same as a hint, for whoever looks often: the owner between two branches, thieves. Relaxed:
-    /// only the owner makes it earlier, and a thief that misses it parks only after earliest().
+    /// who misses that it has become earlier looks again, and parks only after earliest().
     monotonic_time earliest_hint() const noexcept {
         return earliest_.load(std::memory_order_relaxed);
     }
@@ -101,7 +112,9 @@ private:
         at(place) = value;
         value.item->place_ = static_cast<std::uint32_t>(place);
     }
-    void reserve_one();
+    bool has_room() const noexcept { return size_ < chunks_.size() * chunk_size; }
+    void grow();
+    void insert(timer& added, monotonic_time when) noexcept;
     void sift_up(std::size_t place, entry value) noexcept;
     void sift_down(std::size_t place, entry value) noexcept;
     std::unique_ptr<chunk> take_at(std::size_t place) noexcept;
@@ -110,7 +123,7 @@ private:
     spin_lock<layer> lock_;
     layer::atomic<monotonic_time> earliest_{no_deadline};
     std::size_t size_ = 0;
-    // The table grows by its owner outside the lock and is exchanged under it.
+    // The table grows outside the lock, by whoever needs room, and is exchanged under it.
     std::vector<std::unique_ptr<chunk>> chunks_;
 };
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+//
+// The number of processors while tasks run.
+//
+// Workers are only ever added. Those above the number that is wanted are asked to give their
+// processors up, the last ones first; retirement.hpp tells how they do that and how they come back.
+// When more are wanted, those that were asked are recalled, the first ones first, and only if there
+// are too few of them, more are made: everything that may fail (memory, rings, threads, and enabling
+// a ring on its thread) is tried before anything is changed, and taken back if one step fails.
+//
+//     to be made   -> waiting     its thread has enabled its poller, and waits for the verdict
+//     waiting      -> running     all of them have: they are registered, then released
+//     waiting      -> gone        one of them has failed: all end
+//
+// A worker that is registered while the runtime ends. begin_drain() and begin_stop() change the
+// phase and then read the number of workers; we write that number and then read the phase. All four
+// are seq_cst, so either they find the new workers, or we find the phase, which the new workers then
+// find too: a stopped one leaves its loop before it does anything. Whoever waits for all workers to
+// stop reads the number after the phase, so it waits for these as well.
+//
+// control_mutex_ makes all of this one thing at a time. Nobody waits for a worker while it is held
+// but for threads that are being started, which need no other worker.
+#include "lib/sched/runtime_core.hpp"
+
+#include "lib/base/environment.hpp"
+#include "lib/base/signal_mask.hpp"
+#include "lib/netpoll/ring.hpp"
+#include "lib/sched/fork_guard.hpp"
+#include "lib/sched/worker_thread.hpp"
+
+#include <weft/error.hpp>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace weft::detail {
+
+/// Workers that are being made. Kept by whoever makes them and by their threads; guarded by mutex_.
+struct runtime_core::late_start {
+    enum class decision : std::uint8_t { open, run, end };
+    std::uint32_t reported = 0;
+    start_result failure;
+    decision verdict = decision::open;
+};
+
+void runtime_core::set_processors(unsigned wanted) {
+    if (wanted == 0 || wanted > largest_processor_count) {
+        throw std::invalid_argument(
+            fmt::format("weft: set_processors was called with {}; it must be a number from 1 to {}",
+                        wanted, largest_processor_count));
+    }
+    check_not_forked();
+    const std::lock_guard held(control_mutex_);
+    if (phase() != runtime_phase::running) {
+        throw std::system_error(errc::stopped, "weft: set_processors while the runtime ends");
+    }
+    const std::uint32_t running = wanted + compensating_;
+    if (running > worker_count()) {
+        start_more_workers(running - worker_count(), io_ring::largest);
+    }
+    // Relaxed: whoever uses it needs no particular moment.
+    processors_.store(wanted, std::memory_order_relaxed);
+    adjust_running(running);
+}
+
+bool runtime_core::start_compensating_worker() noexcept {
+    const std::lock_guard held(control_mutex_);
+    const std::uint32_t running = processor_count() + compensating_ + 1;
+    if (phase() != runtime_phase::running || compensating_ == processor_count()) {
+        return false;
+    }
+    if (running > worker_count()) {
+        try {
+            start_more_workers(1, io_ring::smallest);
+        } catch (const std::exception&) {
+            return false;
+        }
+    }
+    ++compensating_;
+    adjust_running(running);
+    return true;
+}
+
+void runtime_core::retire_compensating_worker() noexcept {
+    const std::lock_guard held(control_mutex_);
+    if (compensating_ != 0) {
+        --compensating_;
+        adjust_running(processor_count() + compensating_);
+    }
+}
+
+// Worker 0 is never asked: it may be the thread of the caller, and timers go to it.
+void runtime_core::adjust_running(std::uint32_t wanted) noexcept {
+    const std::uint32_t count = worker_count();
+    std::uint32_t running = 0;
+    workers_.for_each([&](worker_thread& each) { running += each.state.running() ? 1 : 0; });
+    for (std::uint32_t i = 0; i < count && running < wanted; ++i) {
+        worker_thread& each = workers_[i];
+        if (!each.state.running()) {
+            each.state.recall();
+            each.wake();
+            ++running;
+        }
+    }
+    for (std::uint32_t i = count; i-- > 1 && running > wanted;) {
+        worker_thread& each = workers_[i];
+        if (each.state.running()) {
+            each.state.ask();
+            each.set_attention(attention::retire);
+            each.wake();
+            --running;
+        }
+    }
+}
+
+void runtime_core::start_more_workers(std::uint32_t count, unsigned entries) {
+    const std::uint32_t first = worker_count();
+    std::vector<std::unique_ptr<worker_thread>> made;
+    made.reserve(count);
+    workers_.reserve(first + count);
+    const auto round = std::make_shared<late_start>();
+    late_undo undo{*this, *round, threads_.size(), 0};
+    for (std::uint32_t i = first; i < first + count; ++i) {
+        made.push_back(std::make_unique<worker_thread>(*this, i));
+        const start_result ring = netpoller_->add_poller(entries);
+        if (ring.error != 0) {
+            throw_late_failure(ring);
+        }
+        ++undo.pollers;
+        made.back()->set_poller(netpoller_->worker_poller(i));
+    }
+    start_late_threads(made, round);
+    {
+        std::unique_lock held(mutex_);
+        changed_.wait(held, [&] { return round->reported == count; });
+        if (round->failure.error != 0) {
+            throw_late_failure(round->failure);
+        }
+    }
+    for (auto& each : made) {
+        idle.add_processor();
+        workers_.add(std::move(each));
+    }
+    // seq_cst: see the head of this file.
+    if (phase_.load(std::memory_order_seq_cst) >= runtime_phase::stopping) {
+        for (std::uint32_t i = first; i < first + count; ++i) {
+            workers_[i].set_attention(attention::stopping);
+        }
+    }
+    undo.give_up = false;
+    end_late_start(*round, true);
+}
+
+void runtime_core::start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,
+                                      const std::shared_ptr<late_start>& round) {
+    const block_signals blocked;
+    threads_.reserve(threads_.size() + made.size());
+    try {
+        for (auto& each : made) {
+            threads_.emplace_back([this, self = each.get(), round] {
+                restore_signals_in_fork(mask_in_fork_);
+                late_thread_main(*self, *round);
+            });
+        }
+    } catch (const std::system_error& error) {
+        throw std::system_error(error.code(),
+                                "weft: cannot start the thread of one more worker; raise the limit "
+                                "on threads (ulimit -u), or ask for fewer processors");
+    }
+}
+
+void runtime_core::throw_late_failure(const start_result& failure) const {
+    throw std::system_error(
+        failure.error, std::system_category(),
+        fmt::format("weft: cannot make the {} poller of one more worker ({}); raise the limits on "
+                    "locked memory (ulimit -l) and on open files (ulimit -n), or ask for fewer "
+                    "processors",
+                    netpoller_->name(), failure.step));
+}
+
+void runtime_core::end_late_start(late_start& round, bool runs) noexcept {
+    const std::lock_guard held(mutex_);
+    round.verdict = runs ? late_start::decision::run : late_start::decision::end;
+    changed_.notify_all();
+}
+
+// The threads end before what they use does: workers, then rings.
+runtime_core::late_undo::~late_undo() {
+    if (!give_up) {
+        return;
+    }
+    on.end_late_start(round, false);
+    for (std::size_t i = threads_before; i < on.threads_.size(); ++i) {
+        on.threads_[i].join();
+    }
+    on.threads_.resize(threads_before);
+    for (; pollers != 0; --pollers) {
+        on.netpoller_->remove_last_poller();
+    }
+}
+
+void runtime_core::late_thread_main(worker_thread& self, late_start& round) {
+    prepare_thread(self.index());
+    const start_result result = self.io_->enable_on_this_thread();
+    {
+        std::unique_lock held(mutex_);
+        if (result.error != 0 && round.failure.error == 0) {
+            round.failure = result;
+        }
+        ++round.reported;
+        changed_.notify_all();
+        changed_.wait(held, [&] { return round.verdict != late_start::decision::open; });
+        if (round.verdict == late_start::decision::end) {
+            held.unlock();
+            self.io_->disable_on_this_thread();
+            return;
+        }
+    }
+    serve_other_worker(self);
+}
+
+}  // namespace weft::detail
