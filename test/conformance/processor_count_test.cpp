@@ -119,7 +119,6 @@ weft::task<std::vector<weft::join_handle<void>>> on_others(unsigned others, What
 
 TEST_CASE("S3: more processors run more tasks at once, and fewer run fewer", "[conformance]") {
     on_each_backend([]() -> weft::task<> {
-        co_await wait_until_retired_from(1);  // There is one.
         weft::this_runtime::set_processors(6);
         const unsigned six = weft::this_runtime::processors();
         const bool six_run = co_await run_at_once(6);

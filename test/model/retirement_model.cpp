@@ -451,17 +451,37 @@ void timer_of_the_leaver() {
     model::check(all.timers_left == 0, "a timer is lost");
 }
 
-// The sentinel is asked; a timer of the busy worker needs another one.
+// The same with worker 0 alone, which is busy and looks at nothing but its own heap.
+void timer_while_all_are_busy() {
+    world all(2);
+    all.sentinel.offered = true;
+    all.add_timer(all.workers[1], 5);
+    all.ask(all.workers[1]);
+    model::run_threads(
+        model::named_thread{"worker 0",
+                            [&] {
+                                heap& own = all.workers[0].timers;
+                                while (all.timers_left != 0) {
+                                    model::block_until(
+                                        [&] { return own.earliest.peek() != no_deadline; }, "work");
+                                    all.workers[0].collect(all.workers[0]);
+                                }
+                            }},
+        model::named_thread{"worker 1", [&] { all.workers[1].run(); }});
+    model::check(all.timers_left == 0, "a timer is lost");
+}
+
+// The sentinel is asked; a timer of a busy worker needs another one.
 void sentinel_leaves() {
     world all(3);
     all.sentinel.offered = true;
-    all.add_timer(all.workers[0], 5);
-    model::run_threads(model::named_thread{"busy", [&] {
+    all.add_timer(all.workers[2], 5);
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
+                       model::named_thread{"busy", [&] {
                                                all.ask(all.workers[1]);
                                                all.hog();
-                                           }},
-                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
-                       model::named_thread{"worker 2", [&] { all.workers[2].run(); }});
+                                           }});
     model::check(all.timers_left == 0, "a timer is lost");
 }
 
@@ -472,6 +492,7 @@ const model::scenario scenarios[] = {
     {"recall", recall, {.stale_reads = 0, .reduce = true}},
     {"asked again", asked_again, {.stale_reads = 0, .reduce = true}},
     {"a timer of the leaver", timer_of_the_leaver, {.stale_reads = 0, .reduce = true}},
+    {"a timer while all are busy", timer_while_all_are_busy, {.stale_reads = 0, .reduce = true}},
     {"the sentinel leaves", sentinel_leaves, {.stale_reads = 0, .reduce = true}},
 };
 
