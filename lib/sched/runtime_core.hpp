@@ -135,6 +135,7 @@ public:
         return watches_for_sleep_.load(std::memory_order_relaxed);
     }
     bool sleeps_for_good() noexcept;
+    void reconsider_sleep() noexcept;
     const std::shared_ptr<guard_count> shared_guards = std::make_shared<guard_count>(*this);
     const guard_count& guards = *shared_guards;
 

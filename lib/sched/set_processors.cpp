@@ -91,6 +91,10 @@ void runtime_core::retire_compensating_worker() noexcept {
     }
 }
 
+void runtime_core::reconsider_sleep() noexcept {
+    reconsider(*this);
+}
+
 // Worker 0 is never asked: it may be the thread of the caller, and timers go to it.
 void runtime_core::adjust_running(std::uint32_t wanted) noexcept {
     const std::uint32_t count = worker_count();
@@ -99,7 +103,9 @@ void runtime_core::adjust_running(std::uint32_t wanted) noexcept {
     for (std::uint32_t i = 0; i < count && running < wanted; ++i) {
         worker_thread& each = workers_[i];
         if (!each.state.running()) {
-            each.state.recall();
+            if (each.state.recall()) {
+                idle.add_processor();
+            }
             each.wake();
             ++running;
         }

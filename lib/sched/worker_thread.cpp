@@ -652,11 +652,12 @@ bool worker_thread::may_return() noexcept {
     return true;
 }
 
+bool worker_thread::may_settle() const noexcept {
+    return !io_->in_flight() && p.timers.earliest() == no_deadline;
+}
+
 void worker_thread::sleep_retired() noexcept {
     const bool in_poller = io_->in_flight();
-    if (!in_poller) {
-        state.settle();
-    }
     branch_list readied;
     if (park_word_.prepare(in_poller ? sleep_kind::in_poller : sleep_kind::in_futex)) {
         const monotonic_time deadline = p.timers.earliest();

@@ -104,6 +104,7 @@ public:
     void give_work_up() noexcept;
     void give_timers_up() noexcept;
     bool may_return() noexcept;
+    bool may_settle() const noexcept;
     void sleep_retired() noexcept;
 
 private:

@@ -159,6 +159,7 @@ struct worker {
     void give_work_up();
     void give_timers_up();
     bool may_return() { return state.recalled(); }
+    bool may_settle() const { return earliest_timer() == no_deadline; }
     void sleep_retired();
 
     void run();
@@ -203,6 +204,9 @@ struct world {
     }
     bool unwatched() const { return false; }
     void count_wake() const {}
+    bool all_asleep() const { return false; }
+    void report_all_asleep() const {}
+    void reconsider_sleep() const {}
 
     node* fresh(kind what) {
         model::check(used < max_nodes, "the model has too few nodes");
@@ -223,7 +227,7 @@ struct world {
         asked.wake();
     }
     void recall(worker& recalled) {
-        recalled.state.recall();
+        if (recalled.state.recall()) idle.add_processor();
         recalled.wake();
     }
     void add_timer(worker& on, std::int64_t when) {
@@ -241,6 +245,7 @@ struct world {
         model::check(timers_left == 0, "a timer is lost");
         model::check(idle.searching_hint() == 0, "the searching count is wrong");
         model::check(idle.parked_hint() == running, "the parked count is wrong");
+        model::check(idle.all_parked(), "the count of processors is wrong");
     }
 };
 
@@ -353,7 +358,6 @@ void worker::give_timers_up() {
 
 void worker::sleep_retired() {
     model::check(own.size() == 0, "a retired worker has work");
-    state.settle();
     if (!word.prepare(sleep_kind::in_futex)) return;
     model::block_until([&] { return word.word().peek() != asleep; }, "without a processor");
     word.finish();

@@ -66,11 +66,11 @@ public:
         processors_.store(processors, std::memory_order_relaxed);
     }
 
-    /// A worker gives its processor up, while it is not on the list. Relaxed: the limit is a
-    /// heuristic, and who is still counted here keeps all_parked() from being true.
-    void remove_processor() noexcept { processors_.fetch_sub(1, std::memory_order_relaxed); }
-    /// A worker gets a processor, before it looks for work. seq_cst: pairs with all_parked(); whoever
-    /// misses it has said that it rests before the worker asks whether it does.
+    /// A worker has given its processor up; it is not on the list. seq_cst: pairs with all_parked(),
+    /// which sees what it did before; if the last one to park has missed it, the worker asks again.
+    void remove_processor() noexcept { processors_.fetch_sub(1, std::memory_order_seq_cst); }
+    /// Before a worker gets a processor. seq_cst: pairs with all_parked(); whoever misses it has said
+    /// that it rests before the worker asks whether it does.
     void add_processor() noexcept { processors_.fetch_add(1, std::memory_order_seq_cst); }
 
     /// A worker without work asks to become a searcher. Relaxed loads: the limit is a heuristic, and

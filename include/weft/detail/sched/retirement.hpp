@@ -45,7 +45,11 @@
 //      waits in its ring; what it readies goes to the global queue.
 //
 // It is no worker in the sense of idle_protocol.hpp then: it is not on the list, so nobody chooses
-// it, and it does not count. Everybody still looks at its queue and its heap, where nothing is put
+// it. Until it has settled it counts as one that works, so nobody takes the others for all there are
+// while something is on its way: neither the watchdog, which rests then, nor whoever asks whether
+// all tasks are asleep. When it has settled it gives the count back, and that question is asked
+// again; a recall of a worker that has settled takes the count first, before the caller can park.
+// Both follow from one word, so that each happens once. Everybody still looks at its queue and its heap, where nothing is put
 // any more, since only the owner puts something there. (Where no memory is to be had for a timer at
 // worker 0, the rest stays in its own heap, and it wakes up for them.)
 //
@@ -63,7 +67,10 @@
 //     give_work_up()         2, and the beginning of 6
 //     give_timers_up()       4, without the comparison
 //     may_return()           it was recalled, or its loop has to end
+//     may_settle()           nothing of its ring is in flight, and its heap is empty
 //     sleep_retired()        until then, or earlier; what it readies goes to the global queue
+//
+// and what all share has reconsider_sleep(), see reconsider() in all_asleep.hpp.
 #pragma once
 
 #include <weft/detail/sched/parking_loop.hpp>
@@ -82,9 +89,12 @@ public:
     /// Controller, of a worker that is running(). Release pairs with begin().
     void ask() noexcept { word_.store(worker_state::asked, std::memory_order_release); }
 
-    /// Controller, of a worker that is not running(). Release pairs with recalled(): what was
-    /// decided before is visible.
-    void recall() noexcept { word_.store(worker_state::running, std::memory_order_release); }
+    /// Controller, of a worker that is not running(). True: it had settled, and counts again from
+    /// now on. Release pairs with recalled(): what was decided before is visible.
+    [[nodiscard]] bool recall() noexcept {
+        return word_.exchange(worker_state::running, std::memory_order_release) ==
+               worker_state::retired;
+    }
 
     /// Controller: the last thing that it said was not ask(). Relaxed: it has said so itself, or
     /// the lock of the controllers orders it.
@@ -97,12 +107,13 @@ public:
                                              std::memory_order_acquire, std::memory_order_relaxed);
     }
 
-    /// Owner, when nothing of its ring is in flight. A recall or a new request may have come first.
-    /// Relaxed: it is told for statistics.
-    void settle() noexcept {
+    /// Owner, when nothing that it had is on its way. True: it does not count any more. False: it
+    /// has settled before, or a recall or a new request has come first. Relaxed: what it did is
+    /// published with the count.
+    [[nodiscard]] bool settle() noexcept {
         auto expected = worker_state::leaving;
-        word_.compare_exchange_strong(expected, worker_state::retired, std::memory_order_relaxed,
-                                      std::memory_order_relaxed);
+        return word_.compare_exchange_strong(expected, worker_state::retired,
+                                             std::memory_order_relaxed, std::memory_order_relaxed);
     }
 
     /// Owner, without a processor: has it got one again? Acquire pairs with recall().
@@ -124,7 +135,6 @@ void retire_if_asked(Worker& self, Shared& shared) {
     if (!self.state.begin()) {
         return;
     }
-    shared.idle.remove_processor();
     self.give_work_up();
     if (self.searching) {
         stop_searching(self, shared);
@@ -136,9 +146,12 @@ void retire_if_asked(Worker& self, Shared& shared) {
     see_to_watcher(shared);
     while (!self.may_return()) {
         self.state.begin();
+        if (self.may_settle() && self.state.settle()) {
+            shared.idle.remove_processor();
+            shared.reconsider_sleep();
+        }
         self.sleep_retired();
     }
-    shared.idle.add_processor();
 }
 
 }  // namespace weft::detail
