@@ -3,7 +3,7 @@
 
 #include "lib/base/affinity.hpp"
 #include "support/catch.hpp"
-#include "support/laid_out_files.hpp"
+#include "support/quota_files.hpp"
 #include "support/skip.hpp"
 
 #include <thread>
@@ -11,23 +11,9 @@
 using weft::detail::affinity_mask;
 using weft::detail::processor_count_watch;
 using weft::detail::processors_of_machine;
+using machine = weft::test::quota_files;
 
 namespace {
-
-/// A machine whose quota a test can change.
-class machine {
-public:
-    machine() {
-        files_.write("proc/self/cgroup", "0::/\n");
-        files_.write("proc/self/mountinfo",
-                     "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-    }
-    void quota(const char* limit) { files_.write("groups/cpu.max", limit); }
-    weft::detail::cgroup_roots roots() const { return {files_.path("proc"), files_.path("groups")}; }
-
-private:
-    weft::test::laid_out_files files_;
-};
 
 constexpr auto period = processor_count_watch::period;
 

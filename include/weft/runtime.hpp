@@ -116,6 +116,8 @@ public:
     /// waits in the global queue; its timers and sockets are watched by the others. Its thread sleeps
     /// until the number rises again.
     ///
+    /// From then on the number does not follow the machine any more (runtime_options::processors).
+    ///
     /// Throws std::invalid_argument unless the number is 1 to 1024; std::system_error where a thread
     /// or a ring cannot be made, with the limit that is in the way, and errc::stopped while the
     /// runtime ends; std::bad_alloc. Nothing is changed then.

@@ -36,6 +36,10 @@ struct runtime_options {
     /// control group and of all groups above that (cgroup v1 and v2), rounded up. The environment
     /// variable WEFT_MAXPROCS comes before the option. Where the system refuses a thread there are
     /// fewer, and a line in the log says so.
+    ///
+    /// With 0 and without the variable the number follows the machine: mask and quota are read again
+    /// once a second while tasks run, as if by runtime::set_processors(), until that is called. The
+    /// mask is that of the thread which made the runtime, unless it was changed for all threads.
     unsigned processors = 0;
 
     /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that

@@ -144,6 +144,10 @@ public:
 
     /// Any thread: as runtime::set_processors().
     void set_processors(unsigned wanted);
+    /// One thread at a time, the watchdog: as many processors as the machine gives now, if `watched`
+    /// tells of a change. Does nothing once the number was chosen by hand, or the runtime ends. What
+    /// fails is said in the log; the number stays as it is until the machine's changes again.
+    void follow_machine(processor_count_watch& watched, monotonic_time now) noexcept;
 
     /// Any thread without a processor: one worker more than there are processors, in the place of
     /// one that its task holds. False: there are as many of them as processors, or it cannot be
@@ -222,6 +226,7 @@ private:
         ~late_undo();
     };
 
+    void change_processors(unsigned wanted);
     void adjust_running(std::uint32_t wanted) noexcept;
     void start_more_workers(std::uint32_t count, unsigned entries);
     void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,

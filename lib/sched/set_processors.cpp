@@ -18,6 +18,9 @@
 // find too: a stopped one leaves its loop before it does anything. Whoever waits for all workers to
 // stop reads the number after the phase, so it waits for these as well.
 //
+// The watchdog follows the machine (affinity and quota) unless the number was chosen by hand: at the
+// start, or by the first call of set_processors(), which ends that for good.
+//
 // control_mutex_ makes all of this one thing at a time. Nobody waits for a worker while it is held
 // but for threads that are being started, which need no other worker.
 #include "lib/sched/runtime_core.hpp"
@@ -56,6 +59,30 @@ void runtime_core::set_processors(unsigned wanted) {
     if (phase() != runtime_phase::running) {
         throw std::system_error(errc::stopped, "weft: set_processors while the runtime ends");
     }
+    change_processors(wanted);
+    machine_count.stop();
+}
+
+// A number that was set by hand between the look and the lock has come later, and stays.
+void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time now) noexcept {
+    try {
+        const auto found = watched.look(now);
+        if (!found) {
+            return;
+        }
+        const std::lock_guard held(control_mutex_);
+        if (watched.active() && machine_count.active() && phase() == runtime_phase::running) {
+            change_processors(*found);
+        }
+    } catch (const std::exception& error) {
+        log(fmt::format("weft: the machine gives this process another number of processors than "
+                        "before, but it stays at {}: {}",
+                        processor_count(), error.what()));
+    }
+}
+
+// Under the lock.
+void runtime_core::change_processors(unsigned wanted) {
     const std::uint32_t running = wanted + compensating_;
     if (running > worker_count()) {
         start_more_workers(running - worker_count(), io_ring::largest);

@@ -85,6 +85,7 @@ void watchdog::run() noexcept {
             take_for_owners();
         }
         watch_end(elapsed);
+        runtime_.follow_machine(runtime_.machine_count, monotonic_now());
         // Release pairs with looks().
         looks_.fetch_add(1, std::memory_order_release);
         if (seen != activity::lasting) {

@@ -23,6 +23,8 @@
 //     has run one branch for 10 ms, nobody idle   global queue
 //     the runtime ends, and a worker does not     calls runtime_options::on_hang
 //     come back for shutdown_timeout
+//     the machine gives more or fewer processors  changes the number of processors, unless that was
+//     (once a second)                             chosen by hand
 //
 // How it looks. Every worker publishes which branch it runs and how many it has run (run_mark.hpp).
 // The same count at two looks is one branch that goes on. The looks are 1 ms apart while there is
