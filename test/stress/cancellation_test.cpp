@@ -81,8 +81,9 @@ public:
             auto handle = runtime_.co_spawn({.stop_token = state.stop.get_token()}, race,
                                             std::ref(state), limit, std::ref(counts_));
             round_.store(i);
+            round_.notify_all();
             handle.get();
-            while (done_.load() != 2) std::this_thread::yield();
+            wait_for(done_, 2);
             if (state.resumed != 1) ++counts_.wrong;
             dog_.progress();
         }
@@ -96,7 +97,7 @@ private:
     void act(unsigned seed, Action action) {
         std::minstd_rand random(seed);
         for (std::size_t i = 1; i <= rounds_; ++i) {
-            while (round_.load() != i) std::this_thread::yield();
+            wait_for(round_, i);
             round_state& state = *current_.load();
             while (!state.started.load()) std::this_thread::yield();
             const auto until =
@@ -104,7 +105,15 @@ private:
             while (std::chrono::steady_clock::now() < until) weft::detail::std_layer::pause();
             action(state);
             ++done_;
+            done_.notify_all();
         }
+    }
+
+    /// Asleep: on a machine with much else to do, whoever spins and yields waits for a time slice of
+    /// each of the others, in every round.
+    template <class Number>
+    static void wait_for(const std::atomic<Number>& word, Number wanted) {
+        for (Number seen = word.load(); seen != wanted; seen = word.load()) word.wait(seen);
     }
 
     weft::runtime runtime_;
