@@ -27,7 +27,6 @@
 
 #include "lib/base/environment.hpp"
 #include "lib/base/signal_mask.hpp"
-#include "lib/netpoll/ring.hpp"
 #include "lib/sched/fork_guard.hpp"
 #include "lib/sched/worker_thread.hpp"
 
@@ -39,6 +38,15 @@
 #include <utility>
 
 namespace weft::detail {
+
+namespace {
+
+/// What is asked of the poller of one more worker: as many entries as the others have, or few for
+/// one that runs only now and then.
+constexpr unsigned usual_entries = 256;
+constexpr unsigned few_entries = 64;
+
+}  // namespace
 
 /// Workers that are being made. Kept by whoever makes them and by their threads; guarded by mutex_.
 struct runtime_core::late_start {
@@ -85,7 +93,7 @@ void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time
 void runtime_core::change_processors(unsigned wanted) {
     const std::uint32_t running = wanted + compensating_;
     if (running > worker_count()) {
-        start_more_workers(running - worker_count(), io_ring::largest);
+        start_more_workers(running - worker_count(), usual_entries);
     }
     // Relaxed: whoever uses it needs no particular moment.
     processors_.store(wanted, std::memory_order_relaxed);
@@ -100,7 +108,7 @@ bool runtime_core::start_compensating_worker() noexcept {
     }
     if (running > worker_count()) {
         try {
-            start_more_workers(1, io_ring::smallest);
+            start_more_workers(1, few_entries);
         } catch (const std::exception&) {
             return false;
         }
