@@ -458,10 +458,10 @@ void runtime_core::saturation_timer::fire(branch_list&) noexcept {
         return;
     }
     // The watchdog, which has no heap. Any worker may be kept, so the first one that is back.
-    for (auto& each : owner_.workers_) {
-        each->set_attention(attention::calls_wait);
-        each->wake();
-    }
+    owner_.workers_.for_each([](worker_thread& each) {
+        each.set_attention(attention::calls_wait);
+        each.wake();
+    });
 }
 
 void runtime_core::saturation_timer::report() noexcept {

@@ -147,7 +147,7 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
     const waiting_work waiting{
         .in_queues = worker.p.queue.size() != 0 || runtime_.global.size() != 0,
         .timer = worker.p.timers.earliest_hint() <= monotonic_now(),
-        .poller = worker.io().wants_owner(),
+        .poller = worker.own_poller().wants_owner(),
         .any_idle = runtime_.idle.parked_hint() != 0};
     const watch_verdict verdict =
         of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report);
@@ -159,7 +159,7 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
 // What others may have of a worker that does not come back.
 
 void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
-    poller& io = worker.io();
+    poller& io = worker.own_poller();
     // Nobody else could serve them, but what was sent before must leave.
     if (runtime_.worker_count() == 1) { return io.hand_over_for_owner(worker.thread().id); }
     if (io.wants_owner() && io.interrupt_owner(worker.thread().id)) { of.interrupted = true; }
@@ -212,7 +212,7 @@ bool watchdog::take_for_owners() noexcept {
         if (!watched_[i].interrupted) { continue; }
         any = true;
         branch_list readied;
-        runtime_.worker_at(i).io().take_for_owner(readied);
+        runtime_.worker_at(i).own_poller().take_for_owner(readied);
         if (!readied.empty()) { runtime_.inject(readied); }
     }
     return any;

@@ -614,6 +614,11 @@ void worker_thread::tell_sentinel() noexcept {
 
 // runnext first, then the ring, then whoever has to try again because it waits unverified.
 void worker_thread::give_work_up() noexcept {
+    // Their branches are in no queue until they are sent.
+    if (gathering_.open()) {
+        gathering_.end(monotonic_now());
+    }
+    end_gathered_sends();
     branch_list moved;
     if (branch* first = p.queue.pop_next()) {
         moved.push_back(first);

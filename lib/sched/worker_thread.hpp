@@ -74,7 +74,12 @@ public:
     /// Any thread: makes the worker return from its sleep.
     void wake() noexcept;
 
-    void set_poller(poller& io) noexcept { io_ = &io; }
+    /// Starter, before any other thread knows of this worker.
+    void set_poller(poller& io) noexcept { io_ = own_poller_ = &io; }
+    /// Tests, on this worker: another one stands in front of it for a while.
+    void replace_poller(poller& io) noexcept { io_ = &io; }
+    /// Any thread: the poller of this worker.
+    poller& own_poller() const noexcept { return *own_poller_; }
     std::uint64_t take_id() noexcept;
     /// Control blocks, from a cache of this worker. acquire throws std::bad_alloc.
     task_control* acquire_control();
@@ -155,6 +160,7 @@ private:
     std::uint64_t id_block_end_ = 0;
     task_slabs::batch free_controls_;
     send_gathering gathering_;
+    poller* own_poller_ = nullptr;
     random_source random_;
     park_word<layer> park_word_;
     std::atomic<thread_name> thread_{thread_name{}};

@@ -19,10 +19,10 @@ public:
     /// By a task: takes the place of the poller of the worker that the task runs on.
     scripted_poller() : worker_(this_worker()), real_(worker_.io()) {
         home_ = real_.home();
-        worker_.set_poller(*this);
+        worker_.replace_poller(*this);
     }
     /// By a task on the same worker.
-    ~scripted_poller() override { worker_.set_poller(real_); }
+    ~scripted_poller() override { worker_.replace_poller(real_); }
 
     /// On the worker: the next look at the poller finds this cell's task, behind those before it.
     void complete(signal_cell& cell) { completed_.push_back(&cell); }
