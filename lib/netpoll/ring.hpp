@@ -125,8 +125,18 @@ public:
     int submit() noexcept;
 
     /// The owner's thread, in a signal handler at any point: hands over what is in the queue and runs
-    /// deferred work until none is left, within a bound. Takes no completion.
+    /// deferred work until none is left, within a bound. Takes no completion. If it is told that
+    /// completions were dropped, which the kernel says once, it keeps that for take_loss() and rings
+    /// the bell, since the owner may be about to sleep.
     void enter_for_others() noexcept;
+    /// Before the ring is enabled: the eventfd that ends the owner's sleep.
+    void set_bell(int eventfd) noexcept { bell_ = eventfd; }
+    /// The owner: was a handler told of a loss since the last time?
+    bool take_loss() noexcept {
+        // Relaxed, both: the handler ran on this thread. An exchange, which it cannot interrupt.
+        return lost_.load(std::memory_order_relaxed) &&
+               lost_.exchange(false, std::memory_order_relaxed);
+    }
 
     /// Any thread: the position of the first completion that the owner has not taken. Relaxed: a
     /// hint; what is older is found taken, and what is newer is not passed over.
@@ -187,6 +197,8 @@ private:
     bool mapped_ = false;
     bool enabled_ = false;
     bool absolute_timer_ = false;
+    std::atomic<bool> lost_{false};  ///< Set by the handler; see take_loss().
+    int bell_ = -1;
 };
 
 }  // namespace weft::detail

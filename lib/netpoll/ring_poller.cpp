@@ -116,6 +116,7 @@ start_result ring_poller::set_up(unsigned entries) noexcept {
         ring_.tear_down();  // The starter may try again with less.
         return {error, "making an eventfd"};
     }
+    ring_.set_bell(doorbell_);
     return {};
 }
 
@@ -295,7 +296,7 @@ void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
         judge(ring_.enter());
         left -= reap(left, readied);
     }
-    if (lost_) recover(readied);
+    if (ring_.take_loss() || lost_) recover(readied);
 }
 
 /// What an enter says. Of the expected errors none but a loss has to be acted upon here, since a
@@ -463,6 +464,7 @@ bool ring_poller::cancel_everything(branch_list& readied) noexcept {
         }
         judge(ring_.enter());
         reap(completions_per_turn, readied);
+        if (ring_.take_loss()) lost_ = true;
         if (std::exchange(lost_, false) && !everything_cancelled_) asked = false;
         if (everything_cancelled_ && !ring_.needs_enter() && !ring_.has_completions()) break;
     } while (monotonic_now() < give_up_at);

@@ -28,6 +28,8 @@
 
 #include <liburing.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
@@ -296,6 +298,40 @@ TEST_CASE("a gathered send whose completion is dropped fails, and is not repeate
     refusals = 0;
     for (int i = 0; i < 100 && refusals == 0; ++i) run_on_rings(send_while_dropping(), 1);
     CHECK(refusals > 0);
+}
+
+namespace {
+
+/// The handler of the rescue signal enters the ring, learns that completions were dropped, and the
+/// kernel says that once only.
+weft::task<> lose_to_the_handler() {
+    stream_pair both = co_await weft::test::connected_pair();
+    for (int round = 0; round < 20; ++round) {
+        auto reader = weft::co_spawn([](tcp_stream& from) -> weft::task<std::size_t> {
+            std::array<std::byte, 8> buffer;
+            co_return co_await from.read_some(buffer);
+        }(both.server));
+        co_await weft::sleep_for(200us);  // Its poll is in the kernel.
+        co_await both.client.write_all(std::array{std::byte{1}});
+        {
+            const failing_enter failing(EBADR, 1);
+            ::pthread_kill(::pthread_self(), SIGURG);
+            CHECK(failed == 1);
+        }
+        const std::size_t count = co_await std::move(reader);
+        CHECK(count == 1);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("completions that are dropped while a signal handler enters the ring are noticed",
+          "[faults][netpoll]") {
+    if (!has_io_uring()) {
+        WEFT_SKIP("this run is not to use io_uring, or cannot");
+    }
+    const weft::test::replaced_calls faulty(faulty_calls());
+    run_on_rings(lose_to_the_handler(), 1);
 }
 
 TEST_CASE("a ring that refuses for a while goes on, one that refuses for ever ends the process",
