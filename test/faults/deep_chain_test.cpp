@@ -192,3 +192,32 @@ TEST_CASE("fault 39: a nest of 10^6 unstarted tasks is destroyed without recursi
     CHECK(alive == 0);
     CHECK(stack.bytes() < allowed);
 }
+
+namespace {
+
+weft::task<> hold_handle(weft::join_handle<void> held, argument) {
+    static_cast<void>(held);
+    co_return;
+}
+
+}  // namespace
+
+TEST_CASE("fault 39: a chain of 10^6 handles of ended tasks is dropped without recursion",
+          "[faults]") {
+    std::size_t alive = 0;
+    stack_extent stack;
+    auto main = [&]() -> weft::task<std::size_t> {
+        weft::join_handle<void> last = weft::co_spawn(hold_handle({}, argument(alive, stack)));
+        for (std::size_t i = 1; i < depth(); ++i) {
+            last = weft::co_spawn(hold_handle(std::move(last), argument(alive, stack)));
+            if (i % 1000 == 0) co_await weft::yield();
+        }
+        while (weft::this_runtime::statistics().tasks_alive() > 1) co_await weft::yield();
+        const std::size_t held = alive;
+        co_await std::move(last);
+        co_return held;
+    };
+    CHECK(weft::run(main(), {.processors = 1}) == depth());
+    CHECK(alive == 0);
+    CHECK(stack.bytes() < allowed);
+}
