@@ -66,8 +66,10 @@ private:
 /// `co_await as_result(op)` gives the value of `op` or its error code instead of throwing: a
 /// result<T> for an `op` that gives a T. Errors are the std::system_errors that `op` throws, a
 /// cancelled or late operation included; other exceptions pass through. Suspends and resumes as
-/// `op` does. An `op` that gives a reference does not compile. `op` is moved or copied; a join_handle
-/// in a variable is used where it is, and keeps its task when the wait for it fails.
+/// `op` does. Of an io_error only the code is kept: who has to know how much was transferred before
+/// it catches the exception. An `op` that gives a reference does not compile. `op` is moved or
+/// copied; a join_handle in a variable is used where it is, and keeps its task when the wait for it
+/// fails.
 template <class Given, detail::awaitable Awaitable = detail::kept_awaitable<Given>>
 detail::result_request<Awaitable> as_result(Given&& op) {
     static_assert(!std::is_reference_v<detail::awaited_value<Awaitable>>,

@@ -93,6 +93,13 @@ void check_adopted(int fd, bool listening) {
     if (type != SOCK_STREAM) fail(EPROTOTYPE, what);
     throw_if(detail::get_option(fd, SOL_SOCKET, SO_ACCEPTCONN, accepts), what);
     if ((accepts != 0) != listening) fail(EINVAL, what);
+    // As tcp_stream::set_linger(). The streams of a listener inherit it.
+    linger waits{};
+    socklen_t size = sizeof(waits);
+    if (detail::sys().getsockopt(fd, SOL_SOCKET, SO_LINGER, &waits, &size) < 0) fail(errno, what);
+    if (waits.l_onoff != 0 && waits.l_linger > 0) {
+        fail(EINVAL, "adopting a socket: its close would wait; switch SO_LINGER off before");
+    }
 }
 
 /// Leaves the descriptor as it was where it throws.

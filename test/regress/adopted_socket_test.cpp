@@ -75,3 +75,25 @@ TEST_CASE("adopt refuses what is not a socket of its kind, and leaves it as it w
     for (const owned* each : {&datagram, &listening, &fresh}) CHECK(untouched(each->get()));
     CHECK(error_of(adopt_stream, -1) == std::errc::bad_file_descriptor);
 }
+
+// Closing a socket that lingers stopped a worker, with all its tasks, for as long.
+TEST_CASE("adopt refuses a socket whose close would wait", "[regress][tcp]") {
+    std::array<int, 2> ends;
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    const owned first(ends[0]);
+    const owned second(ends[1]);
+    const linger waits{.l_onoff = 1, .l_linger = 3};
+    REQUIRE(::setsockopt(first.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof(waits)) == 0);
+    CHECK(error_of(adopt_stream, first.get()) == std::errc::invalid_argument);
+    CHECK(untouched(first.get()));
+    const owned listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::listen(listening.get(), 1) == 0);
+    REQUIRE(::setsockopt(listening.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof(waits)) == 0);
+    CHECK(error_of(adopt_listener, listening.get()) == std::errc::invalid_argument);
+    CHECK(untouched(listening.get()));
+    // A close that drops what was not sent does not wait.
+    const linger drops{.l_onoff = 1, .l_linger = 0};
+    REQUIRE(::setsockopt(listening.get(), SOL_SOCKET, SO_LINGER, &drops, sizeof(drops)) == 0);
+    const int own = ::dup(listening.get());
+    CHECK(error_of(adopt_listener, own) == std::error_code());
+}

@@ -81,8 +81,9 @@ public:
     /// Takes over a connected stream socket, which is made non-blocking and closed with the stream.
     /// It is never shut down, since others may share the connection; so while a task waits for it
     /// the peer may see the end a moment later. Throws std::system_error (not_a_socket for a pipe or
-    /// a file, wrong_protocol_type for a datagram socket, invalid_argument for one that listens),
-    /// and then the caller still owns it, as it was.
+    /// a file, wrong_protocol_type for a datagram socket, invalid_argument for one that listens,
+    /// or that has a time for SO_LINGER, by which a close would stop its thread), and then the
+    /// caller still owns it, as it was.
     static tcp_stream adopt(int fd);
 
     /// Reads what there is, at most the size of the buffer, and at least one byte. Gives the count;
