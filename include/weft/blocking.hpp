@@ -25,8 +25,9 @@ namespace weft {
 /// with a std::stop_token before its arguments is (so is a generic one that takes anything), and
 /// learns of the stop through it; callbacks on that token run
 /// on the thread that stops. So with_timeout around a call that does not listen takes as long as the
-/// call. When the runtime ends it waits for running calls, for shutdown_grace and shutdown_timeout;
-/// then it reports and terminates the process. See blocking_detached() for calls to leave behind.
+/// call. When the runtime ends it waits for running calls; when one takes longer than
+/// runtime_options::shutdown_timeout it calls on_hang, which by default reports the tasks that wait
+/// and terminates the process. See blocking_detached() for calls to leave behind.
 ///
 /// Throws std::system_error with resource_unavailable_try_again when the system refuses the first
 /// thread, with device_or_resource_busy when the queue is full. Inside the function, no worker is

@@ -56,7 +56,8 @@ struct runtime_options {
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(1);
 
     /// How long the end of a runtime waits for a worker whose task does not come back from its own
-    /// code. Then on_hang is called. Positive.
+    /// code, and then for calls of blocking() that tasks wait for. Then on_hang is called. Time in
+    /// which the whole process is stopped does not count. Positive.
     std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
 
     /// A task that has kept its worker for so long without an await that lets others in (any that
@@ -87,9 +88,11 @@ struct runtime_options {
     /// process. Default: reports task, spawn site and what() to the log, then calls std::terminate.
     std::function<void(const task_failure&)> on_failure = nullptr;
 
-    /// Called with a report, once, when a task does not come back for shutdown_timeout while the
-    /// runtime ends. If it returns, the runtime goes on waiting. It runs on a thread of weft and must
-    /// not throw. Default: writes the report to the log and calls std::terminate.
+    /// Called with a report when a task does not come back for shutdown_timeout while the runtime
+    /// ends, or a call that was given to blocking() does not; once for each of the two. If it
+    /// returns, the runtime goes on waiting. It runs on a thread of weft, or on the one that has
+    /// called run(), and must not throw. Default: writes the report to the log and calls
+    /// std::terminate.
     std::function<void(std::string_view)> on_hang = nullptr;
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from

@@ -544,17 +544,28 @@ void runtime_core::report_hang(std::string_view tasks) {
         const std::lock_guard held(mutex_);
         stopped = workers_stopped_;
     }
-    const std::string text = fmt::format(
-        "weft: {} of {} workers still run a task {} ms after the runtime was asked to end; a task "
-        "must co_await, or call blocking code through blocking(){}",
-        count - stopped, count,
-        std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout).count(),
-        tasks);
+    std::string text;
+    std::string_view report = "weft: workers still run a task although the runtime has to end";
+    try {
+        text = fmt::format(
+            "weft: {} of {} workers still run a task {} ms after the runtime was asked to end; a "
+            "task must co_await, or call blocking code through blocking(){}",
+            count - stopped, count,
+            std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
+                .count(),
+            tasks);
+        report = text;
+    } catch (const std::bad_alloc&) {}  // Better a report without numbers than none.
+    tell_hang(report);
+}
+
+// Returns only if the handler does.
+void runtime_core::tell_hang(std::string_view report) {
     if (options_.on_hang) {
-        options_.on_hang(text);
+        options_.on_hang(report);
         return;
     }
-    log(text);
+    log(report);
     std::terminate();
 }
 
@@ -581,15 +592,33 @@ void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
 }
 
 // A call that a frame waits for may use what lies in the frame, so the frame stays until it returns.
+// Slices as in await_workers(), but on the one thread that waits: it needs no watchdog.
 void runtime_core::await_blocking_calls() {
     blocking.close();
-    if (blocking.wait_for_awaited(after(monotonic_now(), options_.shutdown_timeout))) { return; }
-    log(fmt::format("weft: a call that was given to blocking() still runs {} ms after the runtime "
-                    "was asked to end; give it a stop token to listen to, or use "
-                    "blocking_detached() for a call that may be left behind",
-                    std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
-                        .count()));
-    std::terminate();
+    const std::chrono::nanoseconds limit = options_.shutdown_timeout;
+    for (std::chrono::nanoseconds counted{0}; counted < limit;) {
+        const std::chrono::nanoseconds slice = std::min(limit - counted, wait_slice);
+        if (blocking.wait_for_awaited(after(monotonic_now(), slice))) { return; }
+        if (limit < longest_wait) { counted += slice; }
+    }
+    report_calls();
+    blocking.wait_for_awaited(no_deadline);
+}
+
+void runtime_core::report_calls() {
+    std::string text;
+    std::string_view report = "weft: a call that was given to blocking() does not return";
+    try {
+        text = fmt::format(
+            "weft: a call that was given to blocking() still runs {} ms after the workers have "
+            "ended; give it a stop token to listen to, or use blocking_detached() for a call that "
+            "may be left behind{}",
+            std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
+                .count(),
+            tasks_in_calls(slabs));
+        report = text;
+    } catch (const std::bad_alloc&) {}  // The report is more important than the names.
+    tell_hang(report);
 }
 
 // Alone: every other worker has left its loop. Ready is a no-op and spawning is refused, so what

@@ -246,6 +246,8 @@ private:
     void begin_stop() noexcept;
     void wait_until_all_stopped();
     void await_blocking_calls();
+    void report_calls();
+    void tell_hang(std::string_view report);
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
     std::chrono::nanoseconds longest_end() const noexcept;
     void destroy_suspended() noexcept;

@@ -65,19 +65,46 @@ std::string_view describe(wait_reason reason) noexcept {
     return "waits";
 }
 
-std::string line_of(const sleeping_task& task) {
-    std::string line = fmt::format(
-        "weft:   task {} ({}), spawned at {}:{}, {}", task.id,
+std::string text_of(const sleeping_task& task) {
+    std::string text = fmt::format(
+        "task {} ({}), spawned at {}:{}, {}", task.id,
         task.name[0] != 0 ? task.name.data() : "unnamed", task.spawn_site.file_name(),
         task.spawn_site.line(), describe(task.reason));
     for (std::size_t i = 0; i < task.depth; ++i) {
-        line += fmt::format("{}{}:{}", i == 0 ? " at " : ", awaited at ",
+        text += fmt::format("{}{}:{}", i == 0 ? " at " : ", awaited at ",
                             task.awaits[i].file_name(), task.awaits[i].line());
     }
-    return line;
+    return text;
+}
+
+std::string line_of(const sleeping_task& task) {
+    return "weft:   " + text_of(task);
+}
+
+bool waits_for_call(task_control& task) noexcept {
+    branch& waiting = task.main_branch;
+    // Relaxed: the machine that has made the call may write it at this moment, and then it has
+    // returned, or is about to.
+    const std::atomic_ref<branch_status> status(waiting.status);
+    return status.load(std::memory_order_relaxed) == branch_status::parked &&
+           waiting.reason == wait_reason::blocking;
 }
 
 }  // namespace
+
+std::string tasks_in_calls(task_slabs& slabs) {
+    constexpr std::size_t most_named = 10;
+    std::size_t found = 0;
+    std::string text;
+    slabs.for_each_alive([&](task_control& task) {
+        if (!waits_for_call(task) || ++found > most_named) { return; }
+        sleeping_task seen;
+        describe(task, seen);
+        text += "; " + text_of(seen);
+    });
+    if (found > most_named) { text += fmt::format("; and {} more", found - most_named); }
+    return text;
+}
 
 bool sleep_survey::all_asleep(task_slabs& slabs) noexcept {
     // Acquire, here as in the walk: pairs with launch().

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -59,21 +60,40 @@ TEST_CASE("the log may use the runtime whose hanging task it is told of", "[regr
     CHECK(result.status == 3);
 }
 
+namespace {
+
+/// A process that stops this one (SIGSTOP) for three seconds, once it is told to.
+class stopping_process {
+public:
+    stopping_process() {
+        if (::pipe(told_.data()) != 0) ::_exit(4);
+        const pid_t stopped = ::getpid();
+        if (::fork() != 0) return;
+        char byte;
+        [[maybe_unused]] const auto got = ::read(told_[0], &byte, 1);
+        ::kill(stopped, SIGSTOP);
+        std::this_thread::sleep_for(3s);
+        ::kill(stopped, SIGCONT);
+        ::_exit(0);
+    }
+    void tell() { [[maybe_unused]] const auto sent = ::write(told_[1], "x", 1); }
+
+private:
+    std::array<int, 2> told_;
+};
+
+/// The stop falls into one of them; whoever waits so long still needs the others afterwards.
+void sleep_in_steps() {
+    for (int i = 0; i < 40; ++i) std::this_thread::sleep_for(10ms);
+}
+
+}  // namespace
+
 // The time in which the whole process was stopped was counted: the task had no chance to end.
 TEST_CASE("a process that is stopped while its runtime ends does not run out of time",
           "[regress]") {
     const auto result = weft::test::run_in_child([] {
-        std::array<int, 2> told;
-        if (::pipe(told.data()) != 0) ::_exit(4);
-        const pid_t stopped = ::getpid();
-        if (::fork() == 0) {
-            char byte;
-            [[maybe_unused]] const auto got = ::read(told[0], &byte, 1);
-            ::kill(stopped, SIGSTOP);
-            std::this_thread::sleep_for(3s);
-            ::kill(stopped, SIGCONT);
-            ::_exit(0);
-        }
+        stopping_process stops;
         std::atomic<bool> hogs{false};
         std::atomic<bool> ends{false};
         weft::runtime runtime(
@@ -82,9 +102,8 @@ TEST_CASE("a process that is stopped while its runtime ends does not run out of 
         wait_for(hogs);
         std::thread teller([&] {
             std::this_thread::sleep_for(50ms);  // The runtime is ending, most likely.
-            [[maybe_unused]] const auto sent = ::write(told[1], "x", 1);
-            // The stop falls into one of them; after it the task still needs the others.
-            for (int i = 0; i < 40; ++i) std::this_thread::sleep_for(10ms);
+            stops.tell();
+            sleep_in_steps();
             ends = true;
         });
         runtime.shutdown();
@@ -93,4 +112,94 @@ TEST_CASE("a process that is stopped while its runtime ends does not run out of 
     INFO(result.describe());
     CHECK(result.signal == 0);
     CHECK(result.status == 0);
+}
+
+namespace {
+
+weft::task<> read_slowly(std::atomic<bool>& reads, const std::atomic<bool>& ends) {
+    co_await weft::blocking([&] {
+        reads = true;
+        wait_for(ends);
+    });
+}
+
+}  // namespace
+
+// A call was waited for by a clock that runs while the process is stopped.
+TEST_CASE("a process that is stopped while its runtime waits for a call does not run out of time",
+          "[regress]") {
+    const auto result = weft::test::run_in_child([] {
+        stopping_process stops;
+        std::atomic<bool> reads{false};
+        std::atomic<bool> ends{false};
+        weft::runtime runtime(
+            {.processors = 1, .shutdown_grace = 0s, .shutdown_timeout = 2500ms});
+        runtime.co_spawn([&]() { return read_slowly(reads, ends); }).detach();
+        wait_for(reads);
+        std::thread teller([&] {
+            std::this_thread::sleep_for(50ms);  // The runtime is ending, most likely.
+            stops.tell();
+            sleep_in_steps();
+            ends = true;
+        });
+        runtime.shutdown();
+        teller.join();
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+// It ended the process without a word to on_hang, and named nobody.
+TEST_CASE("a call that outlives its runtime is reported with the task that waits for it",
+          "[regress]") {
+    const auto result = weft::test::run_in_child(
+        [] {
+            std::atomic<bool> reads{false};
+            std::atomic<bool> ends{false};
+            int reports = 0;
+            std::string report;
+            const auto on_hang = [&](std::string_view text) {
+                ++reports;
+                report = text;
+                ends = true;  // Waited for on, the call returns, and all is well.
+            };
+            {
+                weft::runtime runtime({.processors = 2,
+                                       .shutdown_grace = 0s,
+                                       .shutdown_timeout = 50ms,
+                                       .on_hang = on_hang});
+                runtime
+                    .co_spawn({.name = "reader"}, [&]() { return read_slowly(reads, ends); })
+                    .detach();
+                wait_for(reads);
+                runtime.shutdown();
+            }
+            weft::test::child_check(reports == 1, "reported once");
+            weft::test::child_check(report.find("blocking()") != report.npos, "what");
+            weft::test::child_check(report.find("(reader), spawned at ") != report.npos, "who");
+            weft::test::child_check(report.find("end_of_runtime_test.cpp") != report.npos, "where");
+        },
+        20s);
+    INFO(result.describe());
+    CHECK_FALSE(result.hung);
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+TEST_CASE("a call that outlives its runtime ends the process by default", "[regress]") {
+    const auto result = weft::test::run_in_child(
+        [] {
+            std::atomic<bool> reads{false};
+            const std::atomic<bool> never{false};
+            weft::runtime runtime(
+                {.processors = 1, .shutdown_grace = 0s, .shutdown_timeout = 50ms});
+            runtime.co_spawn({.name = "reader"}, [&]() { return read_slowly(reads, never); })
+                .detach();
+            wait_for(reads);
+            runtime.shutdown();
+        },
+        20s);
+    INFO(result.describe());
+    CHECK(result.aborted_with("(reader), spawned at "));
 }
