@@ -471,13 +471,18 @@ void runtime_core::saturation_timer::report() noexcept {
         return;
     }
     next_report_ = after(now, saturation_report_period);
-    owner_.log(fmt::format(
-        "weft: {} calls that were given to blocking() wait, the first one for {} ms, since all {} "
-        "threads for them are busy; raise runtime_options::blocking_threads (or the limit on "
-        "threads, ulimit -u), or use try_blocking()",
-        owner_.blocking.queued(),
-        std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(),
-        owner_.blocking.machines()));
+    try {
+        owner_.log(fmt::format(
+            "weft: {} calls that were given to blocking() wait, the first one for {} ms, since all "
+            "{} threads for them are busy; raise runtime_options::blocking_threads (or the limit "
+            "on threads, ulimit -u), or use try_blocking()",
+            owner_.blocking.queued(),
+            std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(),
+            owner_.blocking.machines()));
+    } catch (const std::bad_alloc&) {
+        owner_.log("weft: calls that were given to blocking() wait, since all threads for them are "
+                   "busy, and there is no memory to say more");
+    }
 }
 
 void runtime_core::begin_stop() noexcept {
@@ -789,12 +794,12 @@ bool runtime_core::all_asleep() noexcept {
 }
 
 void runtime_core::report_all_asleep() noexcept {
-    sleep_report found;
-    idle.with_list_held([&] { return found = survey_.take(), true; });
     std::string report;
-    for (const std::string& line : found.lines()) {
-        log(line);
-        report += (report.empty() ? "" : "\n") + line;
+    try {
+        report = log_all_asleep();
+    } catch (const std::bad_alloc&) {
+        log("weft: all tasks are asleep, and there is no memory to name them");
+        report = "weft: asleep";  // Short enough to be kept without memory.
     }
     if (options_.deadlock == deadlock_action::throw_exception) {
         deadlock_ = std::move(report);
@@ -802,11 +807,32 @@ void runtime_core::report_all_asleep() noexcept {
     }
 }
 
+std::string runtime_core::log_all_asleep() {
+    sleep_report found;
+    idle.with_list_held([&] { return found = survey_.take(), true; });
+    std::string report;
+    for (const std::string& line : found.lines()) {
+        log(line);
+        report += (report.empty() ? "" : "\n") + line;
+    }
+    return report;
+}
+
 void runtime_core::report_failure(const task_failure& failure) const noexcept {
     if (options_.on_failure) {
         options_.on_failure(failure);
         return;
     }
+    try {
+        log_failure(failure);
+    } catch (const std::bad_alloc&) {
+        log("weft: a task ended by an exception that nobody awaits, and there is no memory to name "
+            "it");
+    }
+    std::terminate();
+}
+
+void runtime_core::log_failure(const task_failure& failure) const {
     std::string what = "an exception that is no std::exception";
     try {
         std::rethrow_exception(failure.exception);
@@ -814,13 +840,11 @@ void runtime_core::report_failure(const task_failure& failure) const noexcept {
         what = error.what();
     } catch (...) {
     }
-    log(
-        fmt::format("weft: task {} ({}), spawned at {}:{}, ended by an exception that nobody "
+    log(fmt::format("weft: task {} ({}), spawned at {}:{}, ended by an exception that nobody "
                     "awaits: {}; catch it in the task, await its handle, or set "
                     "runtime_options::on_failure",
                     failure.task_id, failure.task_name.empty() ? "unnamed" : failure.task_name,
                     failure.spawn_site.file_name(), failure.spawn_site.line(), what));
-    std::terminate();
 }
 
 runtime_statistics runtime_core::statistics() const {

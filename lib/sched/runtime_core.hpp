@@ -248,6 +248,8 @@ private:
     void await_blocking_calls();
     void report_calls();
     void tell_hang(std::string_view report);
+    std::string log_all_asleep();
+    void log_failure(const task_failure& failure) const;
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
     std::chrono::nanoseconds longest_end() const noexcept;
     void destroy_suspended() noexcept;

@@ -297,6 +297,25 @@ void end_unfinished(task_control& destroyed) noexcept {
     }
 }
 
+#ifndef NDEBUG
+namespace {
+
+void report_dropped(const task_control& dropped) noexcept {
+    try {
+        dropped.runtime().log(fmt::format(
+            "weft: debug: the handle of task {} ({}), spawned at {}:{}, was dropped while the task "
+            "runs; await it, or call detach() to let it run on purpose",
+            dropped.id, dropped.extras != nullptr ? dropped.extras->name : "unnamed",
+            dropped.spawn_site.file_name(), dropped.spawn_site.line()));
+    } catch (const std::bad_alloc&) {
+        dropped.runtime().log("weft: debug: the handle of a task was dropped while the task runs, "
+                              "and there is no memory to name it");
+    }
+}
+
+}  // namespace
+#endif
+
 void abandon(task_control* control) noexcept {
     if (control->join.abandon()) { return; }
     if (!control->join.finished()) {
@@ -310,11 +329,7 @@ void abandon(task_control* control) noexcept {
 void abandon_silently(task_control* control) noexcept {
 #ifndef NDEBUG
     if (!control->join.finished() && control->runtime().spawning_allowed()) {
-        control->runtime().log(fmt::format(
-            "weft: debug: the handle of task {} ({}), spawned at {}:{}, was dropped while the task "
-            "runs; await it, or call detach() to let it run on purpose",
-            control->id, control->extras != nullptr ? control->extras->name : "unnamed",
-            control->spawn_site.file_name(), control->spawn_site.line()));
+        report_dropped(*control);
     }
 #endif
     abandon(control);

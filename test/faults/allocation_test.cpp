@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <benchmarks/sched/baton.hpp>
 #include <weft/weft.hpp>
 
 #include <malloc.h>
@@ -207,6 +208,50 @@ TEST_CASE("fault 5: a failed spawn leaves nothing registered", "[faults]") {
     CHECK(succeeded != 0);
     CHECK(runtime.statistics().tasks_spawned() == spawned + static_cast<unsigned>(succeeded));
     CHECK(runtime.statistics().tasks_alive() == 0);
+}
+
+// Reports are made where nothing may be thrown: memory that was missing for one ended the process.
+TEST_CASE("fault 5: a report of sleeping tasks that there is no memory for", "[faults]") {
+    int failures = 0;
+    int told = 0;
+    for (std::int64_t i = 0; i == failures; ++i) {
+        failed = false;
+        benchmark::baton never;
+        auto sleep_for_good = [&]() -> weft::task<> {
+            auto waiting = never.wait();
+            left = i;
+            co_await waiting;
+        };
+        auto options = quiet(1);
+        options.deadlock = weft::deadlock_action::throw_exception;
+        try {
+            weft::run(sleep_for_good(), std::move(options));
+        } catch (const weft::deadlock_error&) { ++told; } catch (const std::bad_alloc&) {
+            ++told;  // The exception itself is made of memory.
+        }
+        left = -1;
+        if (failed) ++failures;
+    }
+    CHECK(failures > 3);
+    CHECK(told == failures + 1);
+}
+
+TEST_CASE("fault 5: a report of a dropped handle that there is no memory for", "[faults]") {
+    int ended = 0;
+    for (std::int64_t i = 0; i < 4; ++i) {
+        auto drop = [&]() -> weft::task<> {
+            {
+                auto dropped = weft::co_spawn({.name = "a name that is too long to be kept in place"},
+                                              leaf, 1);
+                left = i;
+            }
+            left = -1;
+            ++ended;
+            co_return;
+        };
+        weft::run(drop(), quiet(1));
+    }
+    CHECK(ended == 4);
 }
 
 namespace {
