@@ -31,9 +31,12 @@ bool io_operation::start(branch& waiter) noexcept {
             poll_descriptor& descriptor = *on_.descriptor;
             descriptor.forget_readiness(which_);
             switch (attempt(descriptor.fd())) {
-            case attempt_outcome::gathered:
+            case attempt_outcome::gathered: {
+                poller& io = waiter.current->io();
                 waiter.status = branch_status::queued;
+                io.publish_gathered();
                 return false;
+            }
             case attempt_outcome::done: next = next_step::end; break;
             case attempt_outcome::again: next = next_step::try_again; break;
             case attempt_outcome::would_block: next = wait_for_readiness(waiter, true); break;

@@ -55,6 +55,13 @@ struct ring_completion {
     unsigned flags = 0;
 };
 
+/// A completion that the owner of the ring has not taken.
+struct peeked_completion {
+    std::uint64_t user_data = 0;
+    int result = 0;
+    bool intact = false;  ///< Else it may be a mixture with a later one.
+};
+
 class io_ring {
 public:
     /// Entries of the submission queue: what is asked for first, and the least that is accepted
@@ -144,9 +151,10 @@ public:
         return std::atomic_ref(*ring_.cq.khead).load(std::memory_order_relaxed);
     }
 
-    /// Any thread, one at a time: `visit` gets the user_data of each completion that the owner has
-    /// not taken, from the position `from` on, which moves behind them. The kernel may write over
-    /// those that the owner takes meanwhile; `visit` may then get a later one instead.
+    /// Any thread, one at a time: `visit` gets each completion that the owner has not taken, from
+    /// the position `from` on, which moves behind those for which it returns true; with the first
+    /// false it ends. The kernel may write over those that the owner takes meanwhile; `visit` may
+    /// then get a mixture with a later one, and is told that it may be one.
     template <class Visit>
     void peek_completions(unsigned& from, Visit&& visit) noexcept {
         // Acquire pairs with the kernel's release of the tail: the completions are complete.
@@ -157,9 +165,14 @@ public:
         // What is left of the last look may have been taken since.
         if (tail - from > unread) from = tail - unread;
         for (; from != tail; ++from) {
-            // Relaxed: one word, which is the one or the other completion's.
-            visit(std::atomic_ref(ring_.cq.cqes[from & completion_mask_].user_data)
-                      .load(std::memory_order_relaxed));
+            io_uring_cqe& each = ring_.cq.cqes[from & completion_mask_];
+            peeked_completion seen;
+            // Acquire, both: they come before the load of the head. If that has not passed them by
+            // then, they had not been written over.
+            seen.user_data = std::atomic_ref(each.user_data).load(std::memory_order_acquire);
+            seen.result = std::atomic_ref(each.res).load(std::memory_order_acquire);
+            seen.intact = static_cast<int>(completions_taken() - from) <= 0;
+            if (!visit(seen)) return;
         }
     }
 

@@ -28,6 +28,7 @@ namespace {
 enum class entry_kind : std::uint64_t { poll = 0, doorbell = 1, cancel = 2, cancel_all = 3, send = 4 };
 
 constexpr unsigned kind_shift = 60;
+constexpr std::uint64_t rest_mask = (std::uint64_t{1} << kind_shift) - 1;
 constexpr unsigned record_shift = 32;
 constexpr std::uint64_t record_mask = (std::uint64_t{1} << (kind_shift - record_shift)) - 1;
 static_assert(slot_bits + 2 <= kind_shift - record_shift);
@@ -145,12 +146,33 @@ bool ring_poller::interrupt_owner(::pid_t thread) noexcept {
 }
 
 void ring_poller::take_for_owner(branch_list& readied) noexcept {
-    ring_.peek_completions(peeked_, [&](std::uint64_t told) {
-        if (static_cast<entry_kind>(told >> kind_shift) != entry_kind::poll) return;
-        const auto ref = static_cast<record_ref>((told >> record_shift) & record_mask) + 1;
-        const poll_record& record = descriptors.record(ref);
-        descriptor_of(record).notify(record.which(), false, readied);
+    ring_.peek_completions(peeked_, [&](const peeked_completion& told) {
+        switch (static_cast<entry_kind>(told.user_data >> kind_shift)) {
+        case entry_kind::poll: {
+            const auto ref =
+                static_cast<record_ref>((told.user_data >> record_shift) & record_mask) + 1;
+            const poll_record& record = descriptors.record(ref);
+            descriptor_of(record).notify(record.which(), false, readied);
+            return true;
+        }
+        case entry_kind::send: return !told.intact || take_send_for_owner(told, readied);
+        default: return true;
+        }
     });
+}
+
+/// False: ask again later.
+bool ring_poller::take_send_for_owner(const peeked_completion& told,
+                                      branch_list& readied) noexcept {
+    io_operation* sent = nullptr;
+    switch (sends_.take_for_owner(told.user_data & rest_mask, sent)) {
+    case send_taking::too_early: return false;
+    case send_taking::gone: return true;
+    case send_taking::taken: break;
+    }
+    sent->sent_ = told.result;
+    readied.push_back(sent->waiter());
+    return true;
 }
 
 // Pushing.
@@ -367,7 +389,7 @@ void ring_poller::take(const ring_completion& completion, branch_list& readied) 
         cancel_all_sent_ = false;
         return;
     case entry_kind::send:
-        end_send(static_cast<unsigned>(completion.user_data), completion.result, readied);
+        end_send(completion.user_data & rest_mask, completion.result, readied);
         return;
     }
     // Nobody asked for it: whatever the kernel says, it is no reason to stop here.
@@ -384,11 +406,11 @@ bool ring_poller::gather_send(io_operation& sending, int fd, const void* data,
     return true;
 }
 
-void ring_poller::end_send(unsigned slot, int result, branch_list& readied) noexcept {
-    if (!sends_.holds(slot)) return;  // Nobody asked for it.
-    io_operation& sent = sends_.take(slot);
-    sent.sent_ = result;
-    readied.push_back(sent.waiter());
+void ring_poller::end_send(std::uint64_t name, int result, branch_list& readied) noexcept {
+    io_operation* const sent = sends_.end(name);
+    if (sent == nullptr) return;  // Taken by others while a task kept us, or never asked for.
+    sent->sent_ = result;
+    readied.push_back(sent->waiter());
 }
 
 void ring_poller::hand_over_for_owner(::pid_t thread) noexcept {
@@ -445,8 +467,8 @@ void ring_poller::recover(branch_list& readied) noexcept {
     cancel_all_sent_ = false;  // Its answer may be among what is lost.
     cancel_everything(readied);
     end(polls_, readied);
-    sends_.for_each([&](unsigned slot, unsigned position) {
-        if (ring_.submitted(position)) end_send(slot, -EBADR, readied);
+    sends_.for_each([&](std::uint64_t name, unsigned position) {
+        if (ring_.submitted(position)) end_send(name, -EBADR, readied);
     });
     // The bell was cancelled too, or its end was among what is lost.
     doorbell_armed_ = false;

@@ -28,6 +28,8 @@
 // when the call returns, and from then on the kernel has nothing of the buffer. As long as the
 // entry is not submitted, and as long as its completion is not taken, its operation is held in
 // `sends_`, and its branch is nowhere else. A completion names a slot of that table, never a frame.
+// While a task keeps the owner, others may take the operation from there when its completion is in
+// the queue, and ready its branch (gathered_sends.hpp).
 //   * Refused. An entry that the kernel did not take stays in the queue, and so does its operation,
 //     until a later turn; the worker does not sleep on a futex meanwhile. To take it out again and
 //     make the call would be a race against the handler of the signal.
@@ -45,9 +47,9 @@
 // owner's thread by a signal, whose handler enters the ring (rescue_signal.hpp), and then read the
 // completions without taking them: they notify the descriptors, so that who waits tries again on
 // another worker, and leave the completions to the owner, which later notifies once more for
-// nothing. So nothing of the owner is touched, and there is no lock. A notification too many is
-// always allowed, since an operation tries before it waits; none is lost, since all stays where the
-// owner finds it. The ring counts as stranded from then on until its owner is back
+// nothing. So nothing of the owner is touched but the words of gathered sends, and there is no lock.
+// A notification too many is always allowed, since an operation tries before it waits; none is lost,
+// since all stays where the owner finds it. The ring counts as stranded from then on until its owner is back
 // (stranded_mark.hpp): whoever would wait for a poll there arms one on its own ring instead.
 //
 // Retiring. A worker without a processor wants to be rid of its polls, wherever they are: the kernel
@@ -62,10 +64,10 @@
 // the eventfd is readable for ever after its first write. So no ring of the bell is lost.
 #pragma once
 
-#include "lib/netpoll/gathered_sends.hpp"
 #include "lib/netpoll/poll_home.hpp"
 #include "lib/netpoll/ring.hpp"
 
+#include <weft/detail/netpoll/gathered_sends.hpp>
 #include <weft/detail/netpoll/netpoller.hpp>
 #include <weft/detail/netpoll/poll_record.hpp>
 #include <weft/detail/netpoll/request_inbox.hpp>
@@ -112,6 +114,7 @@ public:
     int arm(poll_record& record) noexcept override;
     bool gather_send(io_operation& sending, int fd, const void* data,
                      std::size_t size) noexcept override;
+    void publish_gathered() noexcept override { sends_.publish(); }
     bool has_gathered() const noexcept override { return sends_.any(); }
     void hand_over_for_owner(::pid_t thread) noexcept override;
 
@@ -150,7 +153,8 @@ private:
     void refused(int error) noexcept;
     unsigned reap(unsigned limit, branch_list& readied) noexcept;
     void take(const ring_completion& completion, branch_list& readied) noexcept;
-    void end_send(unsigned slot, int result, branch_list& readied) noexcept;
+    void end_send(std::uint64_t name, int result, branch_list& readied) noexcept;
+    bool take_send_for_owner(const peeked_completion& told, branch_list& readied) noexcept;
     void take_poll(const ring_completion& completion, branch_list& readied) noexcept;
     void take_doorbell(const ring_completion& completion) noexcept;
     void push_cancel_all() noexcept;
@@ -176,7 +180,7 @@ private:
     record_ref uncancelled_ = no_record;  ///< Requests that were taken; linked as the inbox.
     std::size_t unreleased_ = 0;
 
-    gathered_sends sends_;
+    gathered_sends<layer, io_operation> sends_;
     request_inbox<layer> inbox_;  ///< Records to cancel.
 };
 

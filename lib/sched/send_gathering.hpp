@@ -12,28 +12,26 @@
 // States, and who leaves them how. All of it belongs to the worker.
 //
 //     state      leaves by
-//     closed     admits(), where `least_ready` others are ready: begin() -> open
+//     closed     admits(), where `least_ready` others are ready and nobody is idle: begin() -> open
 //     open       due() in the loop of the worker, or any other reason to poll: end() -> closed
 //     paused     closed, but the next sends make their own calls; by their number -> closed
 //
 // How long a send may be delayed. What stands between a send and its system call is what the worker
 // does until it polls:
 //   * It polls when `longest` branches have run since the first send was gathered, when nothing is
-//     ready, and when it is asked to by its attention word.
+//     ready, before the next branch when a processor is idle (which could run what waits here), and
+//     when it is asked to by its attention word.
 //   * A branch may run for long. When one was running while the kernel's tick moved (1 to 4 ms, 10
 //     where it ticks at 100 Hz), the worker polls before the next branch.
 //   * A branch that does not come back at all is the watchdog's case. After 10 ms it sends the
-//     rescue signal, whose handler hands over what is in the ring, gathered sends included. Where
-//     that signal is not to be had nothing is gathered (ring_poller.cpp).
+//     rescue signal, whose handler hands over what is in the ring, gathered sends included, and
+//     then takes the branches whose sends have completed to the global queue. Where that signal is
+//     not to be had nothing is gathered (ring_poller.cpp).
 // So a send waits for less than a tick and the branch that runs then, and that for 10 ms at most,
 // or as long as the watchdog takes to be scheduled. Tasks that take long to answer would pay that
 // for nothing, as the saving is small beside what they do. So a gathering that has lasted for more
 // than `slow` is followed by a pause, twice as long each time. As long as all are slow, one send in
 // hundred is gathered.
-//
-// Only a runtime with one processor gathers. A branch whose send is gathered is in no queue from
-// which another worker could take it, if its own is kept by the next branch; with one processor
-// there is nobody who could.
 //
 // Rejected: to gather only among the branches of one batch of completions, which are not told from
 // others once they are queued. To gather receives as well: they gained nothing, since they are made

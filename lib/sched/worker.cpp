@@ -83,8 +83,8 @@ bool worker::saturated() const noexcept {
 bool worker::gather_send(io_operation& sending, int fd, const void* data,
                          std::size_t size) noexcept {
     auto& self = static_cast<worker_thread&>(*this);
-    // Elsewhere other workers could go on with the branch, if this one were kept.
-    if (runtime_->processor_count() != 1 || !self.gathering_.admits(self.p.queue.size()) ||
+    // With a processor idle, this worker must not keep to itself what is to be sent.
+    if (runtime_->idle.parked_hint() != 0 || !self.gathering_.admits(self.p.queue.size()) ||
         !io_->gather_send(sending, fd, data, size)) {
         return false;
     }

@@ -59,11 +59,44 @@ system_calls noting_sends() {
     return table;
 }
 
+std::atomic<unsigned> enters{0};
+
+system_calls counting_enters() {
+    system_calls table = kernel_system_calls();
+    table.io_uring_enter = [](int fd, unsigned submit, unsigned wanted, unsigned flags,
+                              const void* argument, std::size_t size) {
+        ++enters;
+        return kernel_system_calls().io_uring_enter(fd, submit, wanted, flags, argument, size);
+    };
+    return table;
+}
+
 weft::task<std::vector<stream_pair>> connected_pairs() {
     std::vector<stream_pair> pairs;
     while (pairs.size() < writers) pairs.push_back(co_await weft::test::connected_pair());
     co_return pairs;
 }
+
+/// While it lives, as many tasks are ready as a worker needs to gather. On one processor.
+class crowd {
+public:
+    crowd() {
+        for (std::size_t i = 0; i <= send_gathering::least_ready; ++i) {
+            weft::co_spawn(yield_until(ended_)).detach();
+        }
+    }
+    crowd(const crowd&) = delete;
+    crowd& operator=(const crowd&) = delete;
+    ~crowd() { *ended_ = true; }
+
+private:
+    /// Stops do not end it.
+    static weft::task<> yield_until(std::shared_ptr<bool> ended) {
+        while (!*ended) static_cast<void>(co_await weft::as_result(weft::yield()));
+    }
+
+    std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
+};
 
 weft::task<> send_one(tcp_stream& to) {
     const std::array byte{sent_byte};
@@ -188,6 +221,7 @@ TEST_CASE("what a socket has no room for is sent when it has", "[net]") {
         }
         co_return at;
     };
+    const replaced_calls replaced(counting_enters());
     on_each_backend(
         [&]() -> weft::task<> {
             auto pairs = co_await connected_pairs();
@@ -197,6 +231,15 @@ TEST_CASE("what a socket has no room for is sent when it has", "[net]") {
                 each.client.set_send_buffer_size(8192);
                 each.server.set_receive_buffer_size(8192);
                 sending.push_back(weft::co_spawn(write(each.client)));
+            }
+            // Nobody reads yet: they wait for room, and do not try again and again, although others
+            // are ready.
+            {
+                const crowd others;
+                co_await weft::sleep_for(20ms);
+                const unsigned before = enters;
+                co_await weft::sleep_for(20ms);
+                CHECK(enters - before < 100);
             }
             for (auto& each : pairs) receiving.push_back(weft::co_spawn(read(each.server)));
             for (auto& each : sending) co_await std::move(each);
@@ -335,6 +378,13 @@ weft::task<> plain_pairs(std::vector<std::unique_ptr<plain_pair>>& pairs) {
     }
 }
 
+/// On any worker.
+weft::task<> send_and_count(tcp_stream& to, std::atomic<std::size_t>& count) {
+    const std::array byte{sent_byte};
+    co_await to.write_all(byte);
+    ++count;
+}
+
 bool all_received(const std::vector<std::unique_ptr<plain_pair>>& pairs) {
     return std::ranges::all_of(pairs,
                                [](const auto& each) { return each->there.received.load(); });
@@ -351,15 +401,83 @@ TEST_CASE("a task that keeps its worker does not keep what was gathered before",
                 std::vector<std::unique_ptr<plain_pair>> pairs;
                 co_await plain_pairs(pairs);
                 std::vector<weft::join_handle<void>> sending;
-                for (auto& each : pairs) sending.push_back(weft::co_spawn(send_one(*each->here)));
+                std::atomic<std::size_t> count{0};
+                for (auto& each : pairs) {
+                    sending.push_back(weft::co_spawn(send_and_count(*each->here, count)));
+                }
                 co_await weft::yield();  // Behind them, while what they send is gathered.
                 const bool all = weft::test::spin_until([&] { return all_received(pairs); });
                 for (auto& each : sending) co_await std::move(each);
                 CHECK(all);
+                CHECK(count == writers);
             },
             processors);
     }
 }
+
+namespace {
+
+/// Keeps the other worker for as long as it is asked to.
+struct other_worker {
+    std::atomic<bool> kept{false};
+    std::atomic<bool> release{false};
+
+    weft::task<> keep() {
+        kept = true;
+        co_return static_cast<void>(weft::test::spin_until([&] { return release.load(); }));
+    }
+};
+
+/// While no processor is idle several tasks send; then this worker is kept and the other one is
+/// free. How many of the tasks go on?
+weft::task<std::size_t> sent_beside_a_kept_worker() {
+    auto pairs = co_await connected_pairs();
+    other_worker other;
+    std::atomic<std::size_t> count{0};
+    auto keeping = weft::co_spawn(other.keep());
+    while (!other.kept) co_await weft::yield();
+    std::vector<weft::join_handle<void>> sending;
+    for (auto& each : pairs) sending.push_back(weft::co_spawn(send_and_count(each.client, count)));
+    co_await weft::yield();  // Behind them, while what they send is gathered.
+    other.release = true;
+    weft::test::spin_until([&] { return count == writers; });
+    const std::size_t went_on = count;
+    for (auto& each : sending) co_await std::move(each);
+    co_await std::move(keeping);
+    co_return went_on;
+}
+
+}  // namespace
+
+TEST_CASE("tasks whose sends a kept worker has gathered go on elsewhere", "[net]") {
+    if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
+    on_each_backend([]() -> weft::task<> {
+        const std::size_t went_on = co_await sent_beside_a_kept_worker();
+        CHECK(went_on == writers);
+    });
+}
+
+namespace {
+
+/// What is sent after its end is another byte.
+class wiped_byte {
+public:
+    wiped_byte() = default;
+    wiped_byte(const wiped_byte&) = delete;
+    wiped_byte& operator=(const wiped_byte&) = delete;
+    ~wiped_byte() { *static_cast<volatile std::byte*>(byte_.data()) = std::byte{0}; }
+    std::span<const std::byte> get() const { return byte_; }
+
+private:
+    std::array<std::byte, 1> byte_{sent_byte};
+};
+
+weft::task<> send_and_wipe(tcp_stream to) {
+    const wiped_byte byte;
+    co_await to.write_all(byte.get());
+}
+
+}  // namespace
 
 TEST_CASE("what is gathered when the runtime ends is sent", "[net]") {
     const weft::test::held_slice_clock held;
@@ -367,18 +485,22 @@ TEST_CASE("what is gathered when the runtime ends is sent", "[net]") {
         INFO("netpoll: " << backend);
         const weft::test::watchdog dog(60s, [backend] { return std::string(backend); });
         const weft::test::forced_backend forced(backend);
-        std::vector<std::unique_ptr<plain_pair>> pairs;
-        std::vector<tcp_stream> streams;
-        const auto main = [&]() -> weft::task<> {
-            co_await plain_pairs(pairs);
-            for (auto& each : pairs) {
-                weft::co_spawn([](tcp_stream to) -> weft::task<> {
-                    co_await send_one(to);
-                }, std::move(*each->here)).detach();
-            }
-            co_await weft::yield();  // They have begun to send, and are not resumed before the end.
-        };
-        weft::run(main(), {.processors = 1, .shutdown_grace = 0s});
-        CHECK(weft::test::spin_until([&] { return all_received(pairs); }));
+        // The timer that ends the runtime is looked at in every 8th turn.
+        for (int turns = 0; turns < 8; ++turns) {
+            INFO("turns: " << turns);
+            std::vector<std::unique_ptr<plain_pair>> pairs;
+            std::optional<crowd> others;
+            const auto main = [&]() -> weft::task<> {
+                co_await plain_pairs(pairs);
+                for (int i = 0; i < turns; ++i) co_await weft::yield();
+                for (auto& each : pairs) {
+                    weft::co_spawn(send_and_wipe(std::move(*each->here))).detach();
+                }
+                others.emplace();  // To the end, so that nobody polls for want of work.
+                co_await weft::yield();  // They have begun to send.
+            };
+            weft::run(main(), {.processors = 1, .shutdown_grace = 0s});
+            CHECK(weft::test::spin_until([&] { return all_received(pairs); }, 5s));
+        }
     }
 }

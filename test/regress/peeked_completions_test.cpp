@@ -31,7 +31,11 @@ void complete(io_ring& ring, std::uint64_t first, unsigned count) {
 
 std::vector<std::uint64_t> peek(io_ring& ring, unsigned& from) {
     std::vector<std::uint64_t> seen;
-    ring.peek_completions(from, [&](std::uint64_t told) { seen.push_back(told); });
+    ring.peek_completions(from, [&](const weft::detail::peeked_completion& told) {
+        CHECK(told.intact);
+        seen.push_back(told.user_data);
+        return true;
+    });
     return seen;
 }
 

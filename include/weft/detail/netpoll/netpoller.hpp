@@ -127,11 +127,14 @@ public:
 
     /// Owner: takes over one send of an operation that has the turn, on the file `fd`, without
     /// waiting for room. The next poll() or wait() makes the call, and appends the branch to those
-    /// that have to be readied. False: the operation makes it itself, always so with epoll.
+    /// that have to be readied; take_for_owner() does so as well. publish_gathered() follows. False: the operation makes it itself, always so with epoll.
     virtual bool gather_send(io_operation&, int /*fd*/, const void* /*data*/,
                              std::size_t /*size*/) noexcept {
         return false;
     }
+    /// Owner, as the last act of whoever has had a send taken over, after which it touches neither
+    /// the operation nor its branch: the branch is suspended.
+    virtual void publish_gathered() noexcept {}
     /// Owner: have sends been taken over that have not ended?
     virtual bool has_gathered() const noexcept { return false; }
     /// Any thread, while the owner's thread runs a task that keeps it: makes it hand over what is
