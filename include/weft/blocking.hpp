@@ -23,15 +23,17 @@ namespace weft {
 /// throws operation_canceled (or timed_out). A call that runs cannot be abandoned, since it may use
 /// what lies in the frame: the await waits for it, and gives its result. A function that can be called
 /// with a std::stop_token before its arguments is (so is a generic one that takes anything), and
-/// learns of the stop through it; callbacks on that token run
-/// on the thread that stops. So with_timeout around a call that does not listen takes as long as the
+/// learns of the stop through it. Callbacks on that token run on a thread of the runtime that does
+/// nothing else, one after the other: they delay no task, but one that takes long delays the stops
+/// of other calls. So with_timeout around a call that does not listen takes as long as the
 /// call. When the runtime ends it waits for running calls; when one takes longer than
 /// runtime_options::shutdown_timeout it calls on_hang, which by default reports the tasks that wait
 /// and terminates the process. See blocking_detached() for calls to leave behind.
 ///
 /// Throws std::system_error with resource_unavailable_try_again when the system refuses the first
-/// thread, with device_or_resource_busy when the queue is full. Inside the function, no worker is
-/// there: spawn through runtime::co_spawn of a runtime object.
+/// thread, or, for a function that takes a token, the thread that stops calls; with
+/// device_or_resource_busy when the queue is full. Inside the function, no worker is there: spawn
+/// through runtime::co_spawn of a runtime object.
 ///
 /// Write the closure on a line of its own for GCC before 13: `auto call = [s] {...}; co_await
 /// blocking(std::move(call));`.

@@ -3,6 +3,7 @@
 
 #include "lib/base/futex.hpp"
 #include "lib/base/signal_mask.hpp"
+#include "lib/blocking/stop_messenger.hpp"
 
 #include <weft/detail/base/assert.hpp>
 
@@ -41,8 +42,9 @@ struct machine : machine_link<layer, blocking_job, machine> {
 class blocking_pool::state : public std::enable_shared_from_this<state> {
 public:
     state(std::size_t most_machines, std::size_t most_queued, std::chrono::nanoseconds idle_time,
-          std::function<void()> begin_thread) noexcept
+          std::function<void()> begin_thread)
         : board(most_machines, most_queued),
+          messenger(begin_thread, [this] { awaited_ended(); }),
           idle_time_(idle_time),
           begin_thread_(std::move(begin_thread)) {}
 
@@ -74,9 +76,11 @@ public:
     }
 
     job_board<layer, blocking_job, machine> board;
-    std::atomic<std::uint32_t> awaited{0};  ///< Awaited jobs that were placed and have not ended.
+    /// Awaited jobs that were placed and have not ended, and stops that were posted.
+    std::atomic<std::uint32_t> awaited{0};
     std::atomic<std::uint64_t> calls{0}, waited{0}, refused{0};
     std::atomic<bool> closing{false};
+    stop_messenger messenger;
 
 private:
     machine& free_place();
@@ -172,6 +176,7 @@ bool blocking_pool::state::start_machine(blocking_job* first) noexcept {
 }
 
 void blocking_pool::state::release() noexcept {
+    messenger.end();
     const std::lock_guard held(places_);
     for (auto& each : machines_) {
         if (!each->thread.joinable()) { continue; }
@@ -240,6 +245,19 @@ bool blocking_pool::withdraw(blocking_job& job) noexcept {
     if (!state_->board.withdraw(job)) { return false; }
     state_->awaited_ended();
     return true;
+}
+
+bool blocking_pool::prepare_stops() noexcept {
+    return state_->messenger.ensure();
+}
+
+void blocking_pool::request_stop(std::shared_ptr<stop_order> order) noexcept {
+    // seq_cst: see stop_messenger.hpp.
+    order->wanted.store(true, std::memory_order_seq_cst);
+    if (!state_->messenger.exists()) { return; }
+    // Relaxed: as in submit(); the call has not ended, or is let go by the canceller only later.
+    state_->awaited.fetch_add(1, std::memory_order_relaxed);
+    state_->messenger.post(std::move(order));
 }
 
 void blocking_pool::close() noexcept {

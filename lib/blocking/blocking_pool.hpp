@@ -29,6 +29,7 @@
 
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/blocking/blocking_job.hpp>
+#include <weft/detail/blocking/stop_order.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -62,7 +63,16 @@ public:
     /// A canceller: takes an awaited job back that no machine has. False: it runs, or has run.
     bool withdraw(blocking_job& job) noexcept;
 
-    /// See the head of this file. False: an awaited call still runs at the deadline.
+    /// A machine, before it makes a call that listens to a token: can the call be stopped? False: the
+    /// system refuses the thread for that.
+    bool prepare_stops() noexcept;
+
+    /// A canceller, of a call that listens and was not withdrawn: it is told soon, on a thread of its
+    /// own (stop_messenger.hpp).
+    void request_stop(std::shared_ptr<stop_order> order) noexcept;
+
+    /// See the head of this file. False: an awaited call, or a callback on its token, still runs at
+    /// the deadline.
     void close() noexcept;
     bool wait_for_awaited(monotonic_time deadline) noexcept;
     void release() noexcept;

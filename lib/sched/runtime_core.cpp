@@ -615,8 +615,8 @@ void runtime_core::report_calls() {
     std::string_view report = "weft: a call that was given to blocking() does not return";
     try {
         text = fmt::format(
-            "weft: a call that was given to blocking() still runs {} ms after the workers have "
-            "ended; give it a stop token to listen to, or use blocking_detached() for a call that "
+            "weft: a call that was given to blocking(), or a callback on its stop token, still runs "
+            "{} ms after the workers have ended; give it a stop token to listen to, or use blocking_detached() for a call that "
             "may be left behind{}",
             std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
                 .count(),

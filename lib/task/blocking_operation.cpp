@@ -7,9 +7,11 @@
 #include <weft/detail/sched/worker.hpp>
 
 #include <cerrno>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace weft::detail {
 
@@ -34,13 +36,20 @@ bool blocking_operation::start(branch& waiter) noexcept {
 }
 
 bool blocking_operation::unlink() noexcept {
-    if (waiter()->owner->runtime().blocking.withdraw(*this)) { return true; }
-    // A machine has it. The canceller has not let go yet, so the frame is still there.
-    stop_call();
+    blocking_pool& pool = waiter()->owner->runtime().blocking;
+    if (pool.withdraw(*this)) { return true; }
+    // A machine has it. The canceller has not let go yet, so the frame is still there. Callbacks on
+    // the token are no business of this thread.
+    if (std::shared_ptr<stop_order> order = stop()) { pool.request_stop(std::move(order)); }
     return false;
 }
 
 void blocking_operation::run() noexcept {
+    if (const std::shared_ptr<stop_order> order = stop()) {
+        if (!waiter()->owner->runtime().blocking.prepare_stops()) { return refuse(EAGAIN); }
+        // It is stopped already, and has no callbacks yet. seq_cst: see stop_messenger.hpp.
+        if (order->wanted.load(std::memory_order_seq_cst)) { order->source.request_stop(); }
+    }
     invoke();
     finish();
 }
@@ -59,8 +68,8 @@ void blocking_operation::throw_if_refused() const {
     if (refusal_ == 0) [[likely]] { return; }
     if (refusal_ == EAGAIN) {
         throw std::system_error(refusal_, std::generic_category(),
-                                "weft: blocking() cannot start its first thread; raise the limit "
-                                "on threads (ulimit -u)");
+                                "weft: blocking() cannot start its first thread, or the one that "
+                                "stops calls; raise the limit on threads (ulimit -u)");
     }
     if (refusal_ == EBUSY) { throw_saturated(); }
     throw std::system_error(refusal_, std::generic_category(), "weft: blocking() was refused");

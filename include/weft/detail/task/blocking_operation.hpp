@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/detail/blocking/blocking_job.hpp>
+#include <weft/detail/blocking/stop_order.hpp>
 #include <weft/detail/sched/runtime_hold.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
@@ -34,8 +35,8 @@ protected:
 
     /// On the machine: makes the call and keeps what comes of it.
     virtual void invoke() noexcept = 0;
-    /// The scope is stopped while a machine has the call.
-    virtual void stop_call() noexcept = 0;
+    /// By which the call is told that its scope is stopped; null if it does not listen.
+    virtual std::shared_ptr<stop_order> stop() const noexcept = 0;
 
     /// Throws if the call was refused.
     void throw_if_refused() const;
@@ -92,18 +93,18 @@ template <class Function, class... Arguments>
 concept blocking_function =
     std::invocable<Function, Arguments...> || takes_stop_token<Function, Arguments...>;
 
-/// The stop source of a call that takes a token; others pay nothing for it.
+/// The stop of a call that takes a token; others pay nothing for it.
 class call_stop {
 public:
-    std::stop_token token() { return source_.get_token(); }
-    void request() noexcept { source_.request_stop(); }
+    std::stop_token token() const noexcept { return order_->source.get_token(); }
+    std::shared_ptr<stop_order> order() const noexcept { return order_; }
 
 private:
-    std::stop_source source_;
+    std::shared_ptr<stop_order> order_ = std::make_shared<stop_order>();
 };
 class no_call_stop {
 public:
-    void request() noexcept {}
+    std::shared_ptr<stop_order> order() const noexcept { return {}; }
 };
 
 template <class Function, class... Arguments>
@@ -155,7 +156,7 @@ private:
             });
         } catch (...) { failure_ = std::current_exception(); }
     }
-    void stop_call() noexcept override { stop_.request(); }
+    std::shared_ptr<stop_order> stop() const noexcept override { return stop_.order(); }
 
     Function function_;
     std::tuple<Arguments...> arguments_;
