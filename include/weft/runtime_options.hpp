@@ -89,9 +89,9 @@ struct runtime_options {
     std::function<void(const task_failure&)> on_failure = nullptr;
 
     /// Called with a report when a task does not come back for shutdown_timeout while the runtime
-    /// ends, or a call that was given to blocking() does not; once for each of the two. If it
-    /// returns, the runtime goes on waiting. It runs on a thread of weft, or on the one that has
-    /// called run(), and must not throw. Default: writes the report to the log and calls
+    /// ends, or a call that was given to blocking() does not, or a destructor of what a task has
+    /// left behind; once for each of the three. If it returns, the runtime goes on waiting. It runs
+    /// on a thread of weft, or on the one that has called run(), and must not throw. Default: writes the report to the log and calls
     /// std::terminate.
     std::function<void(std::string_view)> on_hang = nullptr;
 

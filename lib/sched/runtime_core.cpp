@@ -3,6 +3,7 @@
 
 #include "lib/base/environment.hpp"
 #include "lib/base/signal_mask.hpp"
+#include "lib/sched/end_watch.hpp"
 #include "lib/sched/fork_guard.hpp"
 #include "lib/sched/worker_thread.hpp"
 
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 namespace weft::detail {
 
@@ -564,6 +566,21 @@ void runtime_core::report_hang(std::string_view tasks) {
     tell_hang(report);
 }
 
+void runtime_core::report_destructor(std::string_view task) {
+    std::string text;
+    std::string_view report = "weft: the destructor of what a task has left behind does not end";
+    try {
+        text = fmt::format(
+            "weft: for {} ms the end of the runtime waits for the destructor of what a task has left "
+            "behind where it waited; a destructor must not wait{}",
+            std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
+                .count(),
+            task);
+        report = text;
+    } catch (const std::bad_alloc&) {}  // Better a report without a name than none.
+    tell_hang(report);
+}
+
 // Returns only if the handler does.
 void runtime_core::tell_hang(std::string_view report) {
     if (options_.on_hang) {
@@ -629,6 +646,8 @@ void runtime_core::report_calls() {
 // Alone: every other worker has left its loop. Ready is a no-op and spawning is refused, so what
 // destructors do here ends in nothing.
 void runtime_core::destroy_suspended() noexcept {
+    std::optional<end_watch> watch;
+    if (tasks_alive() != 0) { watch.emplace(*this); }
     // First nobody from outside may touch a task any more: the destructor of a stop callback waits
     // for one that runs, and the gate for everybody else.
     slabs.for_each_alive([](task_control& each) {
@@ -637,11 +656,13 @@ void runtime_core::destroy_suspended() noexcept {
         }
     });
     gate.close();
-    slabs.for_each_alive([this](task_control& each) {
+    slabs.for_each_alive([&](task_control& each) {
         // Relaxed: no other thread looks any more.
         each.alive.store(false, std::memory_order_relaxed);
         workers_[0].p.ended.add_release();
+        if (watch) { watch->destroys(&each); }
         destroy_chain(std::exchange(each.main_branch.handle, nullptr));
+        if (watch) { watch->destroys(nullptr); }
         end_unfinished(each);
     });
 }

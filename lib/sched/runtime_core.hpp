@@ -168,6 +168,8 @@ public:
     /// workers to stop? If so, says so, with a text about them, and ends the process by default.
     bool has_hung(std::chrono::nanoseconds ending, std::chrono::nanoseconds stopping);
     void report_hang(std::string_view tasks);
+    /// The same for a destructor of what a task has left behind (end_watch.hpp).
+    void report_destructor(std::string_view task);
 
     void log(std::string_view line) const noexcept;
     void report_failure(const task_failure& failure) const noexcept;

@@ -203,3 +203,49 @@ TEST_CASE("a call that outlives its runtime ends the process by default", "[regr
     INFO(result.describe());
     CHECK(result.aborted_with("(reader), spawned at "));
 }
+
+namespace {
+
+/// Its destructor waits for others.
+struct waits_at_end {
+    const std::atomic<bool>& released;
+    ~waits_at_end() { wait_for(released); }
+};
+
+weft::task<> leave_behind(const std::atomic<bool>& released) {
+    const waits_at_end kept{released};
+    for (;;) co_await weft::as_result(weft::sleep_for(1h));
+}
+
+}  // namespace
+
+// Nobody watched any more when destructors of what tasks have left behind ran.
+TEST_CASE("a destructor that keeps the end of a runtime is reported with its task", "[regress]") {
+    const auto result = weft::test::run_in_child(
+        [] {
+            std::atomic<bool> released{false};
+            int reports = 0;
+            std::string report;
+            const auto on_hang = [&](std::string_view text) {
+                ++reports;
+                report = text;
+                released = true;  // Waited for on, the destructor returns, and all is well.
+            };
+            auto main = [&]() -> weft::task<> {
+                weft::co_spawn({.name = "owner"}, [&] { return leave_behind(released); }).detach();
+                co_await weft::sleep_for(1ms);
+            };
+            weft::run(main(), {.processors = 1,
+                               .shutdown_grace = 0s,
+                               .shutdown_timeout = 50ms,
+                               .on_hang = on_hang});
+            weft::test::child_check(reports == 1, "reported once");
+            weft::test::child_check(report.find("destructor") != report.npos, "what");
+            weft::test::child_check(report.find("(owner), spawned at ") != report.npos, "who");
+        },
+        10s);
+    INFO(result.describe());
+    CHECK_FALSE(result.hung);
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
