@@ -86,8 +86,9 @@ public:
     auto operator co_await() { return detail::join_awaiter<T>(held_); }
 
     /// For threads outside the runtime: blocks until the task has ended, and gives its result or
-    /// throws its exception. Throws std::logic_error on a worker, which would block other tasks:
-    /// use co_await there.
+    /// throws its exception; the handle is empty afterwards. Throws std::logic_error on a worker,
+    /// which would block other tasks: use co_await there. Throws errc::stopped when the runtime has
+    /// ended or is about to destroy the task where it waits.
     T get() {
         detail::wait_blocking(held_);
         return detail::take_result<T>(held_);

@@ -359,6 +359,7 @@ void runtime_core::serve_worker_zero() {
     wait_until_all_stopped();
     dog.stop();
     shared_guards->detach();
+    dismiss_waiting_threads();
     await_blocking_calls();
     enter_phase(runtime_phase::destroying);
     destroy_suspended();
@@ -611,6 +612,16 @@ void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
         held.lock();
     }
     changed_.wait(held, all_stopped);
+}
+
+// A thread outside that waits for a task may be a call of blocking() that is waited for next, while
+// the task is destroyed only after that. No task ends any more, so it waits in vain.
+void runtime_core::dismiss_waiting_threads() {
+    {
+        const std::lock_guard held(mutex_);
+        dismisses_threads_ = true;
+    }
+    slabs.for_each_alive([](task_control& each) { dismiss_waiting_thread(each); });
 }
 
 // A call that a frame waits for may use what lies in the frame, so the frame stays until it returns.

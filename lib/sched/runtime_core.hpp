@@ -168,6 +168,13 @@ public:
     /// workers to stop? If so, says so, with a text about them, and ends the process by default.
     bool has_hung(std::chrono::nanoseconds ending, std::chrono::nanoseconds stopping);
     void report_hang(std::string_view tasks);
+    /// A thread outside that has begun to wait for a task: are those who wait sent away already? The
+    /// lock orders it: one that does not learn it has published itself before the walk over the
+    /// tasks, which finds it.
+    bool dismisses_threads() {
+        const std::lock_guard held(mutex_);
+        return dismisses_threads_;
+    }
     /// The same for a destructor of what a task has left behind (end_watch.hpp).
     void report_destructor(std::string_view task);
 
@@ -249,6 +256,7 @@ private:
     void wait_until_all_stopped();
     void await_blocking_calls();
     void report_calls();
+    void dismiss_waiting_threads();
     void tell_hang(std::string_view report);
     std::string log_all_asleep();
     void log_failure(const task_failure& failure) const;
@@ -291,6 +299,7 @@ private:
     std::uint32_t workers_ready_ = 0;
     std::uint32_t workers_stopped_ = 0;
     bool hang_reported_ = false;
+    bool dismisses_threads_ = false;
     std::uint32_t start_round_ = 0;
     start_step start_step_ = start_step::enable;
     bool workers_released_ = false;

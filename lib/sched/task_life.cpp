@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 
 namespace weft::detail {
 
@@ -153,12 +154,16 @@ namespace {
 
 /// A thread outside the runtime that waits for a task. It lies on that thread's stack.
 struct blocked_thread {
-    std::atomic<std::uint32_t> word{0};
+    static constexpr std::uint32_t waiting = 0;
+    static constexpr std::uint32_t task_ended = 1;
+    static constexpr std::uint32_t runtime_stopped = 2;
 
-    void wake() noexcept {
+    std::atomic<std::uint32_t> word{waiting};
+
+    void wake(std::uint32_t why) noexcept {
         // Release pairs with the acquire of the waiter. After the store the object may be gone;
         // the futex call uses its address only.
-        word.store(1, std::memory_order_release);
+        word.store(why, std::memory_order_release);
         futex_wake(word);
     }
 };
@@ -226,7 +231,7 @@ void dispose_ended(task_control* ended) noexcept {
 void tell_waiter(const join_word<layer, branch>::finish_result& found) noexcept {
     if (found.waiter == nullptr) { return; }
     if (found.foreign) {
-        reinterpret_cast<blocked_thread*>(found.waiter)->wake();
+        reinterpret_cast<blocked_thread*>(found.waiter)->wake(blocked_thread::task_ended);
         return;
     }
     branch_list readied;
@@ -335,6 +340,12 @@ void abandon_silently(task_control* control) noexcept {
     abandon(control);
 }
 
+void dismiss_waiting_thread(task_control& awaited) noexcept {
+    if (branch* waiter = awaited.join.dismiss_foreign()) {
+        reinterpret_cast<blocked_thread*>(waiter)->wake(blocked_thread::runtime_stopped);
+    }
+}
+
 void dispose_joined(task_control* control) noexcept {
     dispose_ended(control);
 }
@@ -354,9 +365,19 @@ void wait_blocking(const held_task& awaited) {
         check_finished(*control);
         return;
     }
+    // Either the runtime finds this thread when it dismisses those who wait, or we learn here that it
+    // has done so, and go by ourselves unless somebody has taken us out at this moment.
+    if (control->runtime().dismisses_threads() &&
+        control->join.withdraw(reinterpret_cast<branch*>(&self), true)) {
+        throw std::system_error(errc::stopped);
+    }
     // Acquire pairs with wake(): the result is visible.
-    while (self.word.load(std::memory_order_acquire) == 0) {
-        futex_wait(self.word, 0, no_deadline);
+    while (self.word.load(std::memory_order_acquire) == blocked_thread::waiting) {
+        futex_wait(self.word, blocked_thread::waiting, no_deadline);
+    }
+    // Relaxed: it does not change any more.
+    if (self.word.load(std::memory_order_relaxed) == blocked_thread::runtime_stopped) {
+        throw std::system_error(errc::stopped);
     }
 }
 

@@ -249,3 +249,50 @@ TEST_CASE("a destructor that keeps the end of a runtime is reported with its tas
     CHECK(result.signal == 0);
     CHECK(result.status == 0);
 }
+
+// The end waited for the call, the call for the task, and the task was destroyed after the call only.
+TEST_CASE("a call that waits for a task of its ending runtime is told that it is stopped",
+          "[regress]") {
+    const auto result = weft::test::run_in_child(
+        [] {
+            std::atomic<int> stopped{0};
+            const auto wait = [&](weft::join_handle<void>& awaited) {
+                try {
+                    awaited.get();
+                } catch (const std::system_error& error) {
+                    if (error.code() == weft::errc::stopped) ++stopped;
+                }
+            };
+            weft::runtime runtime({.processors = 2, .shutdown_grace = 0s, .shutdown_timeout = 5s});
+            auto forever = []() -> weft::task<> {
+                for (;;) co_await weft::as_result(weft::sleep_for(1h));
+            };
+            std::atomic<int> waiting{0};
+            auto early = [&](weft::join_handle<void> awaited) -> weft::task<> {
+                auto call = [&] {
+                    ++waiting;
+                    wait(awaited);
+                };
+                co_await weft::blocking(std::move(call));
+            };
+            // Begins to wait when the others have been told, and is waited for itself.
+            auto late = [&](weft::join_handle<void> awaited) -> weft::task<> {
+                auto call = [&] {
+                    ++waiting;
+                    while (stopped == 0) std::this_thread::sleep_for(1ms);
+                    wait(awaited);
+                };
+                co_await weft::blocking(std::move(call));
+            };
+            runtime.co_spawn(early, runtime.co_spawn(forever)).detach();
+            runtime.co_spawn(late, runtime.co_spawn(forever)).detach();
+            while (waiting != 2) std::this_thread::sleep_for(1ms);
+            runtime.shutdown();
+            weft::test::child_check(stopped == 2, "both were told");
+        },
+        20s);
+    INFO(result.describe());
+    CHECK_FALSE(result.hung);
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}

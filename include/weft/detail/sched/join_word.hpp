@@ -62,6 +62,19 @@ public:
                                              std::memory_order_relaxed);
     }
 
+    /// The end of a runtime, where nobody finishes the object for now: takes a foreign thread's waiter
+    /// out, to be told by the caller, and leaves the object as it was. Null: no such waiter is there.
+    /// Acquire takes over its contents; its own withdraw() fails then.
+    Waiter* dismiss_foreign() noexcept {
+        std::uintptr_t found = word_.load(std::memory_order_relaxed);
+        if ((found & foreign_tag) == 0 ||
+            !word_.compare_exchange_strong(found, running_value, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
+            return nullptr;
+        }
+        return reinterpret_cast<Waiter*>(found & ~foreign_tag);
+    }
+
     /// Owner: nobody will wait. True: the finisher will destroy the object. False: it has finished,
     /// the caller destroys it; acquire pairs with the release in finish().
     bool abandon() noexcept {

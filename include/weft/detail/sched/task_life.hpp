@@ -100,6 +100,10 @@ void abandon(task_control* control) noexcept;
 /// The same, where the handle was dropped instead of detached: reported in debug builds.
 void abandon_silently(task_control* control) noexcept;
 
+/// The end of a runtime, once its workers run no task any more: a thread outside that waits for the
+/// task is told that it was stopped, since it may be one that the end waits for.
+void dismiss_waiting_thread(task_control& awaited) noexcept;
+
 /// Destroys the first frame of a task that has ended and whose handle the caller holds, and gives
 /// the control block back.
 void dispose_joined(task_control* control) noexcept;
