@@ -379,10 +379,16 @@ weft::task<> plain_pairs(std::vector<std::unique_ptr<plain_pair>>& pairs) {
 }
 
 /// On any worker.
-weft::task<> send_and_count(tcp_stream& to, std::atomic<std::size_t>& count) {
+struct counted_sends {
+    std::atomic<std::size_t> begun{0};
+    std::atomic<std::size_t> ended{0};
+};
+
+weft::task<> send_and_count(tcp_stream& to, counted_sends& count) {
     const std::array byte{sent_byte};
+    ++count.begun;
     co_await to.write_all(byte);
-    ++count;
+    ++count.ended;
 }
 
 bool all_received(const std::vector<std::unique_ptr<plain_pair>>& pairs) {
@@ -401,15 +407,15 @@ TEST_CASE("a task that keeps its worker does not keep what was gathered before",
                 std::vector<std::unique_ptr<plain_pair>> pairs;
                 co_await plain_pairs(pairs);
                 std::vector<weft::join_handle<void>> sending;
-                std::atomic<std::size_t> count{0};
+                counted_sends count;
                 for (auto& each : pairs) {
                     sending.push_back(weft::co_spawn(send_and_count(*each->here, count)));
                 }
-                co_await weft::yield();  // Behind them, while what they send is gathered.
+                while (count.begun < writers) co_await weft::yield();  // What they send is gathered.
                 const bool all = weft::test::spin_until([&] { return all_received(pairs); });
                 for (auto& each : sending) co_await std::move(each);
                 CHECK(all);
-                CHECK(count == writers);
+                CHECK(count.ended == writers);
             },
             processors);
     }
@@ -433,15 +439,15 @@ struct other_worker {
 weft::task<std::size_t> sent_beside_a_kept_worker() {
     auto pairs = co_await connected_pairs();
     other_worker other;
-    std::atomic<std::size_t> count{0};
+    counted_sends count;
     auto keeping = weft::co_spawn(other.keep());
     while (!other.kept) co_await weft::yield();
     std::vector<weft::join_handle<void>> sending;
     for (auto& each : pairs) sending.push_back(weft::co_spawn(send_and_count(each.client, count)));
-    co_await weft::yield();  // Behind them, while what they send is gathered.
+    while (count.begun < writers) co_await weft::yield();  // What they send is gathered.
     other.release = true;
-    weft::test::spin_until([&] { return count == writers; });
-    const std::size_t went_on = count;
+    weft::test::spin_until([&] { return count.ended == writers; });
+    const std::size_t went_on = count.ended;
     for (auto& each : sending) co_await std::move(each);
     co_await std::move(keeping);
     co_return went_on;
