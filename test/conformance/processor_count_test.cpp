@@ -197,35 +197,6 @@ TEST_CASE("S3: a processor that is given up loses no timer, also while the other
     }, 4);
 }
 
-TEST_CASE("S3: a processor that is given up keeps no send back", "[conformance]") {
-    on_each_backend([]() -> weft::task<> {
-        auto pair = co_await weft::test::connected_pair();
-        std::atomic<bool> ready{false}, fewer{false}, sent{false};
-        // With one processor and others ready, its worker gathers what a task sends.
-        auto sender = [&]() -> weft::task<> {
-            std::vector<weft::join_handle<void>> others;
-            for (int i = 0; i < 8; ++i) others.push_back(weft::co_spawn(nothing));
-            ready = true;
-            spin_until([&] { return fewer.load(); });
-            co_await pair.client.write_all(std::array{std::byte{1}});
-            sent = true;
-            for (auto& each : others) co_await std::move(each);
-        };
-        auto handles = co_await on_others(1, sender);
-        const bool is_ready = spin_until([&] { return ready.load(); });
-        weft::this_runtime::set_processors(1);
-        fewer = true;
-        const bool retired = spin_until([] { return retired_from(1); });
-        std::array<std::byte, 1> byte{};
-        co_await pair.server.read_exact(byte);
-        for (auto& each : handles) co_await std::move(each);
-        CHECK(is_ready);
-        CHECK(retired);
-        CHECK(byte[0] == std::byte{1});
-        CHECK(sent);
-    }, 2);
-}
-
 TEST_CASE("S3: timers of a retired processor are in the heap of the first one", "[conformance]") {
     auto main = []() -> weft::task<> {
         std::atomic<int> asleep{0};
