@@ -14,6 +14,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -43,6 +44,8 @@ TEST_CASE("a handle gives the result of its task", "[spawn]") {
         CHECK(weft::run(main(), {.processors = processors}) == 999 * 1000 / 2 + 1000);
     }
 }
+
+static_assert(std::is_same_v<weft::join_handle<>, weft::join_handle<void>>);
 
 TEST_CASE("a stopped sleeper throws operation_canceled", "[spawn]") {
     auto sleeper = []() -> weft::task<> { co_await weft::sleep_for(1h); };

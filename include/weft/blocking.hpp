@@ -34,9 +34,6 @@ namespace weft {
 /// thread, or, for a function that takes a token, the thread that stops calls; with
 /// device_or_resource_busy when the queue is full. Inside the function, no worker is there: spawn
 /// through runtime::co_spawn of a runtime object.
-///
-/// Write the closure on a line of its own for GCC before 13: `auto call = [s] {...}; co_await
-/// blocking(std::move(call));`.
 template <class Function, class... Arguments>
     requires detail::blocking_function<std::decay_t<Function>, std::decay_t<Arguments>...>
 auto blocking(Function&& function, Arguments&&... arguments)

@@ -10,9 +10,9 @@ namespace weft {
 /// What run() does when all tasks are asleep: each of them waits for another task, and there is no
 /// timer, no I/O, no call of blocking() or blocking_detached() and no runtime::guard left that
 /// could wake one. A task that was spawned with a stop token may be woken by it, and so keeps this
-/// quiet until a worker that parks finds that its token has no source any more. The environment variable WEFT_DEADLOCK (report,
-/// throw, ignore) comes before the option. A `runtime` object never says so: whoever holds it may
-/// spawn.
+/// quiet until a worker that parks finds that its token has no source any more. A sleep counts as a
+/// timer, also one that never ends. The environment variable WEFT_DEADLOCK (report, throw, ignore)
+/// comes before the option. A `runtime` object never says so: whoever holds it may spawn.
 enum class deadlock_action : unsigned char {
     report,           ///< Once, to the log: each task with where it was spawned and where it waits.
     throw_exception,  ///< That too, and run() stops all tasks and throws deadlock_error.

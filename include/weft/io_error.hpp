@@ -9,8 +9,8 @@
 
 namespace weft {
 
-/// A transfer that was to move all of a buffer and moved only part of it. Thrown by write_all,
-/// read_exact and copy; code() has the error that ended it.
+/// A transfer that was to move all of a buffer and moved only part of it. Thrown by write_all
+/// and read_exact; code() has the error that ended it.
 ///
 /// The bytes counted by transferred() have been moved: read ones are at the front of the buffer,
 /// written ones were handed to the kernel (the peer need not have got them).

@@ -23,9 +23,10 @@ namespace weft {
 /// (popen) hand on the mask of the worker instead: set POSIX_SPAWN_SETSIGMASK. See also
 /// runtime_options::ignore_sigpipe.
 ///
-/// With io_uring weft handles SIGURG while a runtime exists, unless the program has a handler for it by then: a worker
-/// whose task does not come back is interrupted by it, so that others can serve the sockets that wait
-/// there (docs/scheduler.md). A call of that task that waits may then end with EINTR.
+/// With io_uring weft handles SIGURG while a runtime exists, unless the program has a handler for it
+/// by then: a worker whose task does not come back is interrupted by it, so that others can serve
+/// the sockets that wait there (docs/scheduler.md). A call of that task that waits may then end with
+/// EINTR.
 ///
 /// Any thread may use it, but it is destroyed once, and not by one of its own tasks: that would
 /// wait for itself, and ends the process with a message.

@@ -34,7 +34,7 @@ struct spawn_options {
 ///
 /// Destroying a handle that is not empty detaches its task and is reported in debug builds; call
 /// detach() where that is meant. Awaiting an empty handle throws std::logic_error.
-template <class T>
+template <class T = void>
 class [[nodiscard]] join_handle {
 public:
     join_handle() noexcept = default;

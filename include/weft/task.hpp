@@ -148,8 +148,9 @@ private:
 /// builds that is reported. It must not be destroyed while it runs.
 ///
 /// Arguments of a coroutine that are references refer to the caller's objects: pass by value
-/// whatever might end first. Don't write a capturing lambda that is a coroutine: its captures live
-/// in the closure, not in the frame; give them as arguments, as co_spawn(fn, args...) does.
+/// whatever might end first. Don't call a capturing lambda that is a coroutine: its captures live in
+/// the closure, not in the frame. Give it to co_spawn(), which keeps the closure for as long as the
+/// task lives, or give it arguments instead of captures.
 template <class T = void>
 class [[nodiscard]] task {
     static_assert(!std::is_rvalue_reference_v<T>,
