@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <weft/detail/sched/task_life.hpp>
 
+#include "lib/base/bounded_nesting.hpp"
 #include "lib/base/futex.hpp"
 #include "lib/sched/runtime_core.hpp"
 #include "lib/sched/worker_thread.hpp"
@@ -194,38 +195,20 @@ void report_if_failed(task_control& ended) noexcept {
          .exception = std::move(exception)});
 }
 
-/// The disposals of ended tasks that run inside each other on this thread: a frame may hold the
-/// handle of a task, whose frame holds the handle of another one.
-struct nested_disposals {
-    int depth = 0;
-    task_control* kept = nullptr;  ///< Too deep to be disposed of now; linked by next_free().
-};
-constinit thread_local nested_disposals disposals;
-
-void destroy_frame(task_control& ended) noexcept {
-    const std::coroutine_handle<> frame = std::exchange(ended.main_branch.handle, nullptr);
-    if (frame != nullptr) { frame.destroy(); }
-}
+/// A frame may hold the handle of a task, whose frame holds the handle of another one.
+constinit thread_local bounded_nesting<task_control*> disposals;
 
 void dispose_ended(task_control* ended) noexcept {
-    constexpr int deepest = 64;
-    nested_disposals& here = disposals;
-    if (here.depth == deepest) {
-        ended->set_next_free(here.kept);
-        here.kept = ended;
-        return;
-    }
-    ++here.depth;
-    destroy_frame(*ended);
-    release(ended);
-    // Those that lie deeper were kept by the frames above them; the outermost call has room again.
-    while (here.depth == 1 && here.kept != nullptr) {
-        task_control* const next = here.kept;
-        here.kept = next->next_free();
-        destroy_frame(*next);
-        release(next);
-    }
-    --here.depth;
+    disposals.end(
+        ended,
+        [](task_control* now) {
+            const std::coroutine_handle<> frame =
+                std::exchange(now->main_branch.handle, nullptr);
+            if (frame != nullptr) { frame.destroy(); }
+            release(now);
+        },
+        [](task_control* kept, task_control* next) { kept->set_next_free(next); },
+        [](task_control* kept) { return kept->next_free(); });
 }
 
 void tell_waiter(const join_word<layer, branch>::finish_result& found) noexcept {

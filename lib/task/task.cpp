@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <weft/task.hpp>
 
+#include "lib/base/bounded_nesting.hpp"
+
 #include <weft/detail/task/awaiter.hpp>
 
 #include <cstdio>
@@ -27,36 +29,23 @@ void report_never_started([[maybe_unused]] const std::source_location& created) 
 #endif
 }
 
-/// The destructions of unstarted frames that run inside each other on this thread.
-struct nested_destructions {
-    int depth = 0;
-    /// Frames that are too deep to be destroyed now. A frame that was never started awaits nothing
-    /// and is awaited by nobody, so its link can name the next one.
-    std::coroutine_handle<> kept;
-};
-constinit thread_local nested_destructions destructions;
+/// An unstarted frame may hold another one among its arguments.
+constinit thread_local bounded_nesting<std::coroutine_handle<>> destructions;
 
 }  // namespace
 
 void destroy_unstarted(std::coroutine_handle<> frame) noexcept {
-    constexpr int deepest = 64;
-    promise_base& promise = as_base(frame).promise();
-    report_never_started(promise.location_);
-    nested_destructions& here = destructions;
-    if (here.depth == deepest) {
-        promise.link_ = static_cast<await_link*>(here.kept.address());
-        here.kept = frame;
-        return;
-    }
-    ++here.depth;
-    frame.destroy();
-    // Those that lie deeper were kept by the frames above them; the outermost call has room again.
-    while (here.depth == 1 && here.kept != nullptr) {
-        const std::coroutine_handle<> next = here.kept;
-        here.kept = std::coroutine_handle<>::from_address(as_base(next).promise().link_);
-        next.destroy();
-    }
-    --here.depth;
+    report_never_started(as_base(frame).promise().location_);
+    // A frame that was never started awaits nothing and is awaited by nobody, so its link can name
+    // the next one.
+    destructions.end(
+        frame, [](std::coroutine_handle<> now) { now.destroy(); },
+        [](std::coroutine_handle<> kept, std::coroutine_handle<> next) {
+            as_base(kept).promise().link_ = static_cast<await_link*>(next.address());
+        },
+        [](std::coroutine_handle<> kept) {
+            return std::coroutine_handle<>::from_address(as_base(kept).promise().link_);
+        });
 }
 
 std::error_code stopped_code(operation_outcome outcome) noexcept {
