@@ -544,7 +544,27 @@ std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
     return std::min(options_.shutdown_grace, longest) + std::min(options_.shutdown_timeout, longest);
 }
 
-// Without the lock: what is called is the user's code.
+// Without the lock: what is called is the user's code. `format` gets shutdown_timeout in
+// milliseconds; where there is no memory for what it says, `in_short` is better than no report.
+// Returns only if the handler does.
+template <class Format>
+void runtime_core::tell_hang(std::string_view in_short, Format&& format) {
+    std::string text;
+    std::string_view report = in_short;
+    try {
+        text = format(std::chrono::duration_cast<std::chrono::milliseconds>(
+                          options_.shutdown_timeout)
+                          .count());
+        report = text;
+    } catch (const std::bad_alloc&) {}
+    if (options_.on_hang) {
+        options_.on_hang(report);
+        return;
+    }
+    log(report);
+    std::terminate();
+}
+
 void runtime_core::report_hang(std::string_view tasks) {
     const std::uint32_t count = worker_count();
     std::uint32_t stopped = 0;
@@ -552,44 +572,21 @@ void runtime_core::report_hang(std::string_view tasks) {
         const std::lock_guard held(mutex_);
         stopped = workers_stopped_;
     }
-    std::string text;
-    std::string_view report = "weft: workers still run a task although the runtime has to end";
-    try {
-        text = fmt::format(
+    tell_hang("weft: workers still run a task although the runtime has to end", [&](auto waited) {
+        return fmt::format(
             "weft: {} of {} workers still run a task {} ms after the runtime was asked to end; a "
             "task must co_await, or call blocking code through blocking(){}",
-            count - stopped, count,
-            std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
-                .count(),
-            tasks);
-        report = text;
-    } catch (const std::bad_alloc&) {}  // Better a report without numbers than none.
-    tell_hang(report);
+            count - stopped, count, waited, tasks);
+    });
 }
 
 void runtime_core::report_destructor(std::string_view task) {
-    std::string text;
-    std::string_view report = "weft: the destructor of what a task has left behind does not end";
-    try {
-        text = fmt::format(
+    tell_hang("weft: the destructor of what a task has left behind does not end", [&](auto waited) {
+        return fmt::format(
             "weft: for {} ms the end of the runtime waits for the destructor of what a task has left "
             "behind where it waited; a destructor must not wait{}",
-            std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
-                .count(),
-            task);
-        report = text;
-    } catch (const std::bad_alloc&) {}  // Better a report without a name than none.
-    tell_hang(report);
-}
-
-// Returns only if the handler does.
-void runtime_core::tell_hang(std::string_view report) {
-    if (options_.on_hang) {
-        options_.on_hang(report);
-        return;
-    }
-    log(report);
-    std::terminate();
+            waited, task);
+    });
 }
 
 // Each worker that has left its loop waits here for the others, and so does a thread outside that
@@ -639,19 +636,13 @@ void runtime_core::await_blocking_calls() {
 }
 
 void runtime_core::report_calls() {
-    std::string text;
-    std::string_view report = "weft: a call that was given to blocking() does not return";
-    try {
-        text = fmt::format(
+    tell_hang("weft: a call that was given to blocking() does not return", [&](auto waited) {
+        return fmt::format(
             "weft: a call that was given to blocking(), or a callback on its stop token, still runs "
-            "{} ms after the workers have ended; give it a stop token to listen to, or use blocking_detached() for a call that "
-            "may be left behind{}",
-            std::chrono::duration_cast<std::chrono::milliseconds>(options_.shutdown_timeout)
-                .count(),
-            tasks_in_calls(slabs));
-        report = text;
-    } catch (const std::bad_alloc&) {}  // The report is more important than the names.
-    tell_hang(report);
+            "{} ms after the workers have ended; give it a stop token to listen to, or use "
+            "blocking_detached() for a call that may be left behind{}",
+            waited, tasks_in_calls(slabs));
+    });
 }
 
 // Alone: every other worker has left its loop. Ready is a no-op and spawning is refused, so what

@@ -257,7 +257,8 @@ private:
     void await_blocking_calls();
     void report_calls();
     void dismiss_waiting_threads();
-    void tell_hang(std::string_view report);
+    template <class Format>
+    void tell_hang(std::string_view in_short, Format&& format);
     std::string log_all_asleep();
     void log_failure(const task_failure& failure) const;
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);

@@ -127,7 +127,8 @@ public:
 
     /// Owner: takes over one send of an operation that has the turn, on the file `fd`, without
     /// waiting for room. The next poll() or wait() makes the call, and appends the branch to those
-    /// that have to be readied; take_for_owner() does so as well. publish_gathered() follows. False: the operation makes it itself, always so with epoll.
+    /// that have to be readied; take_for_owner() does so as well. publish_gathered() follows. False:
+    /// the operation makes it itself, always so with epoll.
     virtual bool gather_send(io_operation&, int /*fd*/, const void* /*data*/,
                              std::size_t /*size*/) noexcept {
         return false;
