@@ -87,19 +87,18 @@ void sleep_in_steps() {
     for (int i = 0; i < 40; ++i) std::this_thread::sleep_for(10ms);
 }
 
-}  // namespace
-
-// The time in which the whole process was stopped was counted: the task had no chance to end.
-TEST_CASE("a process that is stopped while its runtime ends does not run out of time",
-          "[regress]") {
-    const auto result = weft::test::run_in_child([] {
+/// The process is stopped while its runtime ends and waits for a task, made by make(begun, ends), that
+/// sets `begun` and goes on until `ends` is set.
+template <class Make>
+weft::test::child_result stop_while_ending(Make make) {
+    return weft::test::run_in_child([make] {
         stopping_process stops;
-        std::atomic<bool> hogs{false};
+        std::atomic<bool> begun{false};
         std::atomic<bool> ends{false};
         weft::runtime runtime(
             {.processors = 1, .shutdown_grace = 0s, .shutdown_timeout = 2500ms});
-        runtime.co_spawn([&]() { return hog(hogs, ends); }).detach();
-        wait_for(hogs);
+        runtime.co_spawn([&]() { return make(begun, ends); }).detach();
+        wait_for(begun);
         std::thread teller([&] {
             std::this_thread::sleep_for(50ms);  // The runtime is ending, most likely.
             stops.tell();
@@ -109,12 +108,7 @@ TEST_CASE("a process that is stopped while its runtime ends does not run out of 
         runtime.shutdown();
         teller.join();
     });
-    INFO(result.describe());
-    CHECK(result.signal == 0);
-    CHECK(result.status == 0);
 }
-
-namespace {
 
 weft::task<> read_slowly(std::atomic<bool>& reads, const std::atomic<bool>& ends) {
     co_await weft::blocking([&] {
@@ -125,26 +119,21 @@ weft::task<> read_slowly(std::atomic<bool>& reads, const std::atomic<bool>& ends
 
 }  // namespace
 
+// The time in which the whole process was stopped was counted: the task had no chance to end.
+TEST_CASE("a process that is stopped while its runtime ends does not run out of time",
+          "[regress]") {
+    const auto result = stop_while_ending(
+        [](auto& begun, auto& ends) -> weft::task<> { return hog(begun, ends); });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
 // A call was waited for by a clock that runs while the process is stopped.
 TEST_CASE("a process that is stopped while its runtime waits for a call does not run out of time",
           "[regress]") {
-    const auto result = weft::test::run_in_child([] {
-        stopping_process stops;
-        std::atomic<bool> reads{false};
-        std::atomic<bool> ends{false};
-        weft::runtime runtime(
-            {.processors = 1, .shutdown_grace = 0s, .shutdown_timeout = 2500ms});
-        runtime.co_spawn([&]() { return read_slowly(reads, ends); }).detach();
-        wait_for(reads);
-        std::thread teller([&] {
-            std::this_thread::sleep_for(50ms);  // The runtime is ending, most likely.
-            stops.tell();
-            sleep_in_steps();
-            ends = true;
-        });
-        runtime.shutdown();
-        teller.join();
-    });
+    const auto result = stop_while_ending(
+        [](auto& begun, auto& ends) -> weft::task<> { return read_slowly(begun, ends); });
     INFO(result.describe());
     CHECK(result.signal == 0);
     CHECK(result.status == 0);
