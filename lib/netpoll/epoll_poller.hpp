@@ -6,7 +6,10 @@
 // it for the first time. An event notifies the wait words of the directions that it is about, on
 // whatever worker took it; the rules of wait_word.hpp need nothing more. The home words name the
 // set itself, so nothing ever moves, and a poll ends when its descriptor is closed or the set goes
-// away.
+// away. Since nobody owns the set, a closer ends it on his own thread, from the swap in the home
+// word on, which may be before the operation that arms it has called epoll_ctl. So the poll has its
+// reference before that swap, and the operation has one of its own: the number of the file stays
+// taken until both are given back.
 //
 // Who waits. Busy workers look without waiting; of the parked ones at most two wait in the set
 // (watch_seats.hpp), whoever is the sentinel. The doorbell is level-triggered and read only by

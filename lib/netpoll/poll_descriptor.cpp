@@ -18,6 +18,18 @@ namespace {
 
 constexpr std::array both_directions = {direction::read, direction::write};
 
+/// For the poll that an operation is about to arm, or has not armed after all. The operation holds
+/// a reference of its own, so dropping this one ends no life.
+struct poll_references {
+    descriptor_word<layer>& of;
+
+    void add() const noexcept { of.add_reference(); }
+    void drop() const noexcept {
+        [[maybe_unused]] const bool last = of.drop_reference();
+        WEFT_ASSERT(!last);
+    }
+};
+
 }  // namespace
 
 void poll_descriptor::place(std::uint32_t slot) noexcept {
@@ -125,8 +137,9 @@ poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& wai
     check_not_inherited();
     side& on = side_of(which);
     poller& io = waiter.current->io();
-    const wait_decision decision = on.wait(
-        &waiter, io.home(), [](std::uint16_t home) { return poll_home::mark_of(home).stranded(); });
+    const wait_decision decision =
+        on.wait(&waiter, io.home(), poll_references{word_},
+                [](std::uint16_t home) { return poll_home::mark_of(home).stranded(); });
     switch (decision.step) {
     case wait_step::ready: return wait_outcome::ready;
     case wait_step::failed:
@@ -148,7 +161,6 @@ poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& wai
 
 int poll_descriptor::arm(side& on, const poll_name& poll, poller& io) noexcept {
     poll_record& record = on.record(poll.record);
-    word_.add_reference();
     const int failed = io.arm(record);
     if (failed != 0) {
         branch_list none;

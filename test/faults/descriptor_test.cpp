@@ -33,6 +33,7 @@ using weft::net::endpoint;
 using weft::net::tcp_listener;
 using weft::net::tcp_stream;
 using weft::test::connected_pair;
+using weft::test::local_pair;
 using weft::test::on_each_backend;
 using weft::test::replaced_calls;
 using weft::test::stream_pair;
@@ -85,13 +86,6 @@ TEST_CASE("row 7: a full submission queue and an overflowing completion queue lo
 }
 
 namespace {
-
-/// The two ends of a socket pair, each as a stream.
-stream_pair local_pair() {
-    std::array<int, 2> ends{};
-    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
-    return {tcp_stream::adopt(ends[0]), tcp_stream::adopt(ends[1])};
-}
 
 using readers = std::vector<weft::join_handle<std::error_code>>;
 

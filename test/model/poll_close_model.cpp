@@ -22,6 +22,13 @@ namespace {
 
 using word_type = weft::detail::descriptor_word<layer>;
 
+// Of the poll that an operation is about to arm.
+struct poll_references {
+    word_type& of;
+    void add() const { of.add_reference(); }
+    void drop() const { model::check(!of.drop_reference(), "the operation holds none of its own"); }
+};
+
 enum class result : int { running, done, closed };
 
 // One life of a descriptor with its read side, and the rings of two workers.
@@ -56,9 +63,12 @@ struct fixture {
         if (word.drop_reference()) end_life();
     }
 
+    weft::detail::wait_decision wait(waiter& branch, unsigned here) {
+        return wait_at(reads, branch, here, poll_references{word});
+    }
+
     void arm(unsigned here, const weft::detail::wait_decision& decision) {
         if (decision.arms) {
-            word.add_reference();
             number.touch("file");
             reads.record(decision.armed.record).listed = true;
             file.submit(decision.armed.record, here, decision.armed.multishot,
@@ -155,7 +165,7 @@ struct reader {
             on.reads.forget_readiness();
             on.number.touch("file");
             if (on.file.read()) return leave(result::done);
-            const auto decision = on.reads.wait(&branch, static_cast<std::uint16_t>(here));
+            const auto decision = on.wait(branch, here);
             if (decision.step == wait_step::ready) continue;
             if (decision.step == wait_step::closing) {
                 if (on.reads.withdraw(&branch)) return leave(result::closed);
@@ -200,7 +210,7 @@ void check_closed(fixture& all) {
                  "the new life is not usable");
     waiter branch;
     all.reads.forget_readiness();
-    const auto decision = all.reads.wait(&branch, 0);
+    const auto decision = all.wait(branch, 0);
     model::check(decision.step == wait_step::wait && decision.arms && !decision.armed.multishot,
                  "the new life inherits a poll");
 }
@@ -229,7 +239,7 @@ void close_elsewhere(bool event) {
     fixture all;
     {
         waiter early;
-        all.arm(1, all.reads.wait(&early, 1));
+        all.arm(1, all.wait(early, 1));
         model::check(all.reads.withdraw(&early), "nobody took the waiter");
     }
     if (event) {
@@ -247,7 +257,7 @@ void close_against_move() {
     fixture all;
     for (unsigned here : {1U, 0U, 0U}) {
         waiter early;
-        all.arm(here, all.reads.wait(&early, static_cast<std::uint16_t>(here)));
+        all.arm(here, all.wait(early, here));
         model::check(all.reads.withdraw(&early), "nobody took the waiter");
     }
     reader reading(all, 0);
@@ -261,7 +271,7 @@ void close_against_give_up() {
     fixture all;
     {
         waiter early;
-        all.arm(1, all.reads.wait(&early, 1));
+        all.arm(1, all.wait(early, 1));
         model::check(all.reads.withdraw(&early), "nobody took the waiter");
     }
     reader reading(all, 0);

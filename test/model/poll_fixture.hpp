@@ -42,6 +42,20 @@ struct record : weft::detail::basic_poll_record<layer> {
 template <std::uint8_t MissesBeforeMove>
 using side_of = weft::detail::poll_side<layer, waiter, record, MissesBeforeMove>;
 
+/// Where nobody counts what holds the descriptor.
+struct no_references {
+    void add() const {}
+    void drop() const {}
+};
+
+/// After EAGAIN, on the worker of that number.
+template <class Side, class References = no_references>
+weft::detail::wait_decision wait_at(Side& reads, waiter& branch, unsigned here,
+                                    References references = {}) {
+    return reads.wait(&branch, static_cast<std::uint16_t>(here), references,
+                      [](std::uint16_t) { return false; });
+}
+
 /// The file in the kernel: how much can be read, and what it knows of the two polls of a direction.
 /// One word, changed with relaxed operations: a system call sees the newest state, and orders
 /// nothing for the threads of the program.

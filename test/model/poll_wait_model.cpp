@@ -83,7 +83,7 @@ struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>,
                     continue;
                 }
             }
-            const auto decision = reads.wait(&branch, static_cast<std::uint16_t>(here));
+            const auto decision = wait_at(reads, branch, here);
             model::check(decision.step != wait_step::failed && decision.step != wait_step::closing,
                          "a wait is refused");
             if (decision.step == wait_step::ready) continue;
@@ -121,7 +121,7 @@ struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>,
         for (unsigned here : {0U, 1U}) {
             bool moved = false;
             for (int i = 0; i <= MissesBeforeMove; ++i) {
-                const auto decision = reads.wait(&branch, static_cast<std::uint16_t>(here));
+                const auto decision = wait_at(reads, branch, here);
                 model::check(decision.step == wait_step::wait, "a wait is refused");
                 arm(here, decision);
                 model::check(reads.withdraw(&branch), "nobody took the waiter");
@@ -144,13 +144,13 @@ struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>,
 
     // A multishot poll is armed at home 0.
     void arm_multishot() {
-        arm(0, reads.wait(&branch, 0));
+        arm(0, wait_at(reads, branch, 0));
         model::check(reads.withdraw(&branch), "nobody took the waiter");
         file.write();
         reap(0);
         model::check(file.read(), "the message is there");
         reads.forget_readiness();
-        arm(0, reads.wait(&branch, 0));
+        arm(0, wait_at(reads, branch, 0));
         model::check(reads.withdraw(&branch), "nobody took the waiter");
     }
 
@@ -171,7 +171,7 @@ struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>,
     // The poll is armed at home 0, and an operation on worker 1 has missed it twice.
     void miss_twice() {
         for (unsigned here : {0U, 1U, 1U}) {
-            arm(here, reads.wait(&branch, static_cast<std::uint16_t>(here)));
+            arm(here, wait_at(reads, branch, here));
             model::check(reads.withdraw(&branch), "nobody took the waiter");
         }
     }
@@ -210,7 +210,7 @@ void multishot() {
 // already and is about to wait.
 void ends_elsewhere() {
     fixture<2> all(2);
-    all.arm(0, all.reads.wait(&all.branch, 0));
+    all.arm(0, wait_at(all.reads, all.branch, 0));
     model::check(all.reads.withdraw(&all.branch), "nobody took the waiter");
     all.file.write();
     model::run_threads(all.worker("worker 0", 0),
@@ -251,7 +251,7 @@ void give_up() {
 // The owner of the ring cancels every poll, because it retires or has lost completions.
 void cancel_all() {
     fixture<2> all(1);
-    all.arm(0, all.reads.wait(&all.branch, 0));
+    all.arm(0, wait_at(all.reads, all.branch, 0));
     model::check(all.reads.withdraw(&all.branch), "nobody took the waiter");
     model::run_threads(model::named_thread{"worker 0",
                                            [&] {

@@ -23,7 +23,7 @@ struct fixture : two_rings<fixture, side_of<2>, layer::atomic<int>> {
     explicit fixture(int messages) : wanted(messages) { file.overflows = false; }
 
     auto wait_at(unsigned here) {
-        return reads.wait(&branch, static_cast<std::uint16_t>(here),
+        return reads.wait(&branch, static_cast<std::uint16_t>(here), no_references{},
                           [this](std::uint16_t home) { return home == 0 && mark.stranded(); });
     }
 

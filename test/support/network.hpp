@@ -14,11 +14,13 @@
 #include <weft/runtime.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 #include <utility>
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 namespace weft::test {
 
@@ -47,6 +49,13 @@ inline task<stream_pair> connected_pair() {
     net::tcp_stream client = co_await net::tcp_stream::connect(listener.local_endpoint());
     net::tcp_stream server = co_await listener.accept();
     co_return stream_pair{std::move(client), std::move(server)};
+}
+
+/// The two ends of a socket pair, each as a stream.
+inline stream_pair local_pair() {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    return {net::tcp_stream::adopt(ends[0]), net::tcp_stream::adopt(ends[1])};
 }
 
 /// Runs the task that `make_main()` gives on each netpoller, under a watchdog.

@@ -15,10 +15,11 @@
 //     32..63   generation
 //
 // A reference is held by: each operation, from enter() to leave() (over its system calls and over
-// its wait); each operation in a queue; each poll, from its arming to its release (home_word.hpp);
-// the closer, until it has told everybody. The last one to drop a reference of a closing descriptor
-// has it alone: it calls close(2), starts the next generation, and gives the slot back. So the
-// number of the file is never free while a call or a request to the kernel may still name it.
+// its wait); each operation in a queue; each poll, from before its arming to its release
+// (home_word.hpp); the closer, until it has told everybody. The last one to drop a reference of a
+// closing descriptor has it alone: it calls close(2), starts the next generation, and gives the
+// slot back. So the number of the file is never free while a call or a request to the kernel may
+// still name it. A life has an odd generation; an even one means that the slot is free.
 //
 // Turns. Of several operations in one direction one has the turn, the others queue first in, first
 // out, in a list under the descriptor's lock. The queued bit is set under that lock, only while the
@@ -97,6 +98,7 @@ public:
     leave_outcome leave(direction which) noexcept {
         std::uint64_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
+            WEFT_ASSERT((value & reference_mask) != 0 && (value & turn_bit(which)) != 0);
             if ((value & queue_bit(which)) != 0) return leave_outcome::hand_over;
             const std::uint64_t next = (value & ~turn_bit(which)) - one_reference;
             // Release pairs with enter() of the next one that has the turn, and with the last
@@ -144,7 +146,9 @@ public:
     /// True: it was the last reference of a closing descriptor, and the caller ends this life.
     /// Release and acquire as in leave().
     bool drop_reference() noexcept {
-        return is_last(word_.fetch_sub(one_reference, std::memory_order_acq_rel) - one_reference);
+        const std::uint64_t before = word_.fetch_sub(one_reference, std::memory_order_acq_rel);
+        WEFT_ASSERT((before & reference_mask) != 0);
+        return is_last(before - one_reference);
     }
 
     /// True: the caller is the closer and holds a reference. False: somebody has begun, or that
@@ -181,13 +185,16 @@ public:
     /// Whoever has the slot alone: starts a life and returns its generation. Release pairs with
     /// enter(): the fields of the new life are seen by whoever enters.
     std::uint32_t open() noexcept {
-        const std::uint32_t generation = generation_of(word_.load(std::memory_order_relaxed)) + 1;
-        word_.store(std::uint64_t{generation} << generation_shift, std::memory_order_release);
-        return generation;
+        WEFT_ASSERT(!lives());
+        return next_generation();
     }
 
     /// Whoever dropped the last reference: no handle of the life that has ended gets in any more.
-    void end_life() noexcept { open(); }
+    /// Release pairs with generation().
+    void end_life() noexcept {
+        WEFT_ASSERT(lives());
+        next_generation();
+    }
 
 private:
     static constexpr std::uint64_t closing_bit = 1;
@@ -210,6 +217,19 @@ private:
     }
     static constexpr bool is_last(std::uint64_t value) noexcept {
         return (value & reference_mask) == 0 && (value & closing_bit) != 0;
+    }
+
+    /// For assertions: lives have odd generations. Relaxed: whoever asks has the slot alone.
+    bool lives() const noexcept {
+        return generation_of(word_.load(std::memory_order_relaxed)) % 2 != 0;
+    }
+
+    std::uint32_t next_generation() noexcept {
+        const std::uint64_t before = word_.load(std::memory_order_relaxed);
+        WEFT_ASSERT((before & reference_mask) == 0);
+        const std::uint32_t generation = generation_of(before) + 1;
+        word_.store(std::uint64_t{generation} << generation_shift, std::memory_order_release);
+        return generation;
     }
 
     typename Layer::template atomic<std::uint64_t> word_{0};

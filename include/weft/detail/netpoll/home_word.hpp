@@ -72,6 +72,10 @@ struct arm_decision {
     arm_outcome outcome = arm_outcome::closing;
     poll_name poll = {};
     poll_name old = {};
+
+    bool arms() const noexcept {
+        return outcome == arm_outcome::arm || outcome == arm_outcome::move;
+    }
 };
 
 struct end_outcome {
@@ -90,34 +94,30 @@ template <class Layer>
 class home_word {
 public:
     /// Operation with the turn, after it has published itself in the wait word. `may_move`: leave a
-    /// poll in another ring and arm one here.
-    arm_decision arm(std::uint16_t here, bool may_move) noexcept {
+    /// poll in another ring and arm one here. `references` are those of the descriptor: the poll's
+    /// is added before the swap that makes it the current one, since a closer on another thread may
+    /// see it there, end it and drop its reference before this returns (where the home needs no
+    /// owner for that: an epoll set).
+    template <class References>
+    arm_decision arm(std::uint16_t here, bool may_move, References references) noexcept {
         // Acquire pairs with end(), release_other() and reset(): the record that is used next is
         // done with. That the value is new enough follows from the order of the wait word.
         std::uint64_t value = word_.load(std::memory_order_acquire);
-        for (;;) {
-            if ((value & closing_bit) != 0) return {.outcome = arm_outcome::closing};
-            arm_decision decision{.outcome = arm_outcome::arm};
-            std::uint64_t kept = value & (record_bit | other_busy_bit);
-            if ((value & armed_bit) != 0) {
-                if (home_of(value) == here) return {.outcome = arm_outcome::armed_here};
-                if (!may_move || (value & other_busy_bit) != 0) {
-                    return {.outcome = arm_outcome::armed_elsewhere};
-                }
-                decision = {.outcome = arm_outcome::move, .old = name_of(value)};
-                kept = (kept ^ record_bit) | other_busy_bit;
-            }
-            const std::uint64_t next = with_poll(kept, here, sequence_of(value) + 1);
-            decision.poll = name_of(next);
-            decision.poll.multishot = (value & armed_before_bit) != 0;
-            // Release: the owner of this ring, who ends the poll, is the caller itself; a closer or
-            // mover on another thread reads a word from which it asks for a cancellation, and must
-            // find the ring there (acquire in close() and here).
-            if (word_.compare_exchange_weak(value, next, std::memory_order_acq_rel,
+        std::uint64_t next = 0;
+        arm_decision decision = decide(value, here, may_move, next);
+        if (!decision.arms()) return decision;
+        references.add();
+        // Release: the owner of this ring, who ends the poll, is the caller itself; a closer or
+        // mover on another thread reads a word from which it asks for a cancellation, and must
+        // find the ring there (acquire in close() and here).
+        while (!word_.compare_exchange_weak(value, next, std::memory_order_acq_rel,
                                             std::memory_order_acquire)) {
-                return decision;
-            }
+            decision = decide(value, here, may_move, next);
+            if (decision.arms()) continue;
+            references.drop();
+            break;
         }
+        return decision;
     }
 
     /// Operation with the turn: is a poll armed at `here`? Relaxed: a hint, on which nothing
@@ -207,6 +207,26 @@ private:
     static constexpr unsigned home_shift = 16;
     static constexpr unsigned sequence_shift = 32;
     static constexpr std::uint64_t sequence_mask = ~std::uint64_t{0} << sequence_shift;
+
+    /// What arm() does with a word of that value, and which one follows if that arms a poll.
+    static arm_decision decide(std::uint64_t value, std::uint16_t here, bool may_move,
+                               std::uint64_t& next) noexcept {
+        if ((value & closing_bit) != 0) return {.outcome = arm_outcome::closing};
+        arm_decision decision{.outcome = arm_outcome::arm};
+        std::uint64_t kept = value & (record_bit | other_busy_bit);
+        if ((value & armed_bit) != 0) {
+            if (home_of(value) == here) return {.outcome = arm_outcome::armed_here};
+            if (!may_move || (value & other_busy_bit) != 0) {
+                return {.outcome = arm_outcome::armed_elsewhere};
+            }
+            decision = {.outcome = arm_outcome::move, .old = name_of(value)};
+            kept = (kept ^ record_bit) | other_busy_bit;
+        }
+        next = with_poll(kept, here, sequence_of(value) + 1);
+        decision.poll = name_of(next);
+        decision.poll.multishot = (value & armed_before_bit) != 0;
+        return decision;
+    }
 
     static constexpr std::uint32_t sequence_of(std::uint64_t value) noexcept {
         return static_cast<std::uint32_t>(value >> sequence_shift);

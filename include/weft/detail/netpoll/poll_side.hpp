@@ -72,7 +72,7 @@ enum class wait_step : std::uint8_t {
 struct wait_decision {
     wait_step step = wait_step::wait;
     int error = 0;
-    bool arms = false;         ///< Arm the poll `armed` here; add a reference for it.
+    bool arms = false;         ///< Arm the poll `armed` here; its reference has been added.
     bool cancels_old = false;  ///< Ask the home of `old` to cancel it.
     std::uint32_t number = 0;  ///< Of this wait.
     poll_name armed = {};
@@ -122,15 +122,12 @@ public:
         return !hung_up_.load(std::memory_order_relaxed) && home_.armed_at(here);
     }
 
-    /// After EAGAIN, or unverified, on the worker whose ring is `here`.
-    wait_decision wait(Waiter* waiter, std::uint16_t here) noexcept {
-        return wait(waiter, here, [](std::uint16_t) { return false; });
-    }
-
-    /// The same where `stranded(home)` says of which rings the polls are of no use; see
-    /// stranded_mark.hpp.
-    template <class Stranded>
-    wait_decision wait(Waiter* waiter, std::uint16_t here, Stranded&& stranded) noexcept {
+    /// After EAGAIN, or unverified, on the worker whose ring is `here`. `references` as in
+    /// home_word::arm(); `stranded(home)` says of which rings the polls are of no use
+    /// (stranded_mark.hpp).
+    template <class References, class Stranded>
+    wait_decision wait(Waiter* waiter, std::uint16_t here, References references,
+                       Stranded&& stranded) noexcept {
         // Relaxed: stored before the notification that we have taken.
         if (error_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
             return {.step = wait_step::failed,
@@ -145,7 +142,8 @@ public:
         number_.store(number, std::memory_order_relaxed);
         const bool leaves = stranded(home_.home());
         if (!wait_.publish(waiter)) return {.step = wait_step::ready};
-        const arm_decision decision = home_.arm(here, leaves || misses_ >= MissesBeforeMove);
+        const bool may_move = leaves || misses_ >= MissesBeforeMove;
+        const arm_decision decision = home_.arm(here, may_move, references);
         switch (decision.outcome) {
         case arm_outcome::closing: return {.step = wait_step::closing};
         case arm_outcome::armed_elsewhere:
