@@ -116,8 +116,8 @@ weft::task<> await_by_reference(weft::join_handle<void>& handle) {
 }
 
 weft::task<> stubborn_owner(std::optional<weft::join_handle<void>>& own,
-                            weft::test::signal_cell& cell) {
-    own.emplace(weft::co_spawn(wait_stubbornly, std::ref(cell)));
+                            weft::test::signal_cell& cell, weft::test::signal_cell& other) {
+    own.emplace(weft::co_spawn(wait_stubbornly, std::ref(other)));
     weft::join_handle<void> here = std::move(*own);
     weft::join_handle<void> waiter = weft::co_spawn(await_by_reference, std::ref(here));
     const stopper at_end{here};
@@ -184,10 +184,11 @@ TEST_CASE("fault 9: frames that wait for each other are destroyed in both orders
 }
 
 TEST_CASE("fault 9: frames that wait for each other across tasks of one chain", "[faults]") {
-    weft::test::signal_cell cell;
+    weft::test::signal_cell cells[2];
     std::optional<weft::join_handle<void>> slot;
     auto main = [&]() -> weft::task<> {
-        weft::co_spawn(stubborn_owner, std::ref(slot), std::ref(cell)).detach();
+        weft::co_spawn(stubborn_owner, std::ref(slot), std::ref(cells[0]), std::ref(cells[1]))
+            .detach();
         for (int i = 0; i < 20; ++i) co_await weft::yield();
     };
     weft::run(main(), without_grace(1));

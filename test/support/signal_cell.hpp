@@ -10,6 +10,7 @@
 //                   to be
 #pragma once
 
+#include <weft/detail/base/assert.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
 #include <atomic>
@@ -53,8 +54,10 @@ public:
         // Release publishes the operation to signal(); acquire as above.
         if (!cell_->word_.compare_exchange_strong(expected, address(), std::memory_order_acq_rel,
                                                   std::memory_order_acquire)) {
+            // Signalled between the two looks; another waiter would be forgotten here.
+            if (expected != signal_cell::signalled) detail::fatal("two tasks wait for one signal_cell");
             cell_->word_.store(signal_cell::empty, std::memory_order_relaxed);
-            return true;  // Signalled between the two looks.
+            return true;
         }
         return park(waiter, *this);
     }
