@@ -173,12 +173,6 @@ void awaited_twice() noexcept {
         "one operation; call the function that gives it (read_some, sleep_for, ...) for each await");
 }
 
-void operation::await_completer() noexcept {
-    while (waiter_->word.is_armed()) {
-        layer::yield_thread();
-    }
-}
-
 void stop_scope(scope& stopped, bool late, branch_list& readied) noexcept {
     cancel_parked(stopped.stop(late), late, readied);
 }

@@ -255,11 +255,27 @@ struct ending {
     // The frame of the awaiter is destroyed, as operation::unlink_if_parked() allows it.
     auto awaiter() {
         return model::named_thread{"awaiter", [this] {
-                                       if (!shared.word.withdraw(&waiting)) {
-                                           while (waiting.word.is_armed()) layer::pause();
-                                       }
-                                       frame.destroy("awaiter");
+                                       destroy_frame();
                                    }};
+    }
+    void destroy_frame() {
+        waiting.word.end_parked([this] { return shared.word.withdraw(&waiting); });
+        frame.destroy("awaiter");
+    }
+    // The same when its runtime has stopped all of its tasks before. A branch that is readied by
+    // that is not parked any more.
+    auto stopped_awaiter() {
+        return model::named_thread{
+            "awaiter", [this] {
+                if (waiting.word.request_stop(false)) {
+                    if (shared.word.withdraw(&waiting)) {
+                        waiting.word.withdrawn();
+                        return frame.destroy("awaiter");
+                    }
+                    if (waiting.word.let_go()) return frame.destroy("awaiter");
+                }
+                destroy_frame();
+            }};
     }
 };
 
@@ -276,6 +292,13 @@ void desert_against_finish() {
     all.wait_already(false);
     model::run_threads(all.owner(), all.task(), all.awaiter());
     model::check(all.disposed.peek() == 1, "not disposed of");
+}
+
+// The same where all tasks of the awaiter's runtime were asked to stop first.
+void stop_against_finish() {
+    ending all;
+    all.wait_already(false);
+    model::run_threads(all.task(), all.stopped_awaiter());
 }
 
 void desert_a_thread() {
@@ -297,6 +320,7 @@ const model::scenario scenarios[] = {
     {"withdraw and await", withdraw_and_await},
     {"desert", desert_alone},
     {"desert against finish", desert_against_finish},
+    {"stop and end against finish", stop_against_finish},
     {"desert a thread", desert_a_thread},
 };
 

@@ -66,8 +66,8 @@ protected:
     /// while its operation is still on an object.
     void unlink_if_parked() noexcept {
         if (waiter_ != nullptr && waiter_->waiting_for == this &&
-            waiter_->status == branch_status::parked && !unlink()) {
-            await_completer();
+            waiter_->status == branch_status::parked) {
+            waiter_->word.end_parked([this]() noexcept { return unlink(); });
         }
     }
 
@@ -102,10 +102,6 @@ private:
     friend bool park(branch& waiter, operation& published) noexcept;
     friend bool prepare_park(branch& waiter, operation& next) noexcept;
     friend bool finish_inline(branch& waiter, operation& ready) noexcept;
-
-    /// The object has given the operation to a completer outside this runtime: waits for its last
-    /// touch.
-    void await_completer() noexcept;
 
     static bool pay_now(branch& waiter) noexcept;
 
