@@ -192,7 +192,10 @@ void poll_descriptor::notify(direction which, bool hung_up, branch_list& readied
 
 bool poll_descriptor::end_poll(direction which, const poll_name& poll, cancel_reason why,
                                branch_list& readied) noexcept {
-    const bool released = side_of(which).end_poll(poll, why == cancel_reason::moved);
+    side& on = side_of(which);
+    const bool released = why == cancel_reason::failed
+                              ? on.end_refused(poll)
+                              : on.end_poll(poll, why == cancel_reason::moved);
     if (released) drop_reference(readied);
     return released;
 }

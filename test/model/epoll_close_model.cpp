@@ -144,7 +144,8 @@ struct fixture {
             number.touch("file");
             kernel.remove();
         }
-        if (reads.end_poll(poll, why == cancel_reason::moved)) {
+        if (why == cancel_reason::failed ? reads.end_refused(poll)
+                                         : reads.end_poll(poll, why == cancel_reason::moved)) {
             drop();
             unreleased.fetch_sub(1, order::release);
         }
@@ -243,17 +244,17 @@ struct reader {
         }
     }
 
+    void work() {
+        start();
+        while (ended == result::running) {
+            model::block_until([&] { return branch.runnable.peek() != 0; },
+                               "a waiter that nobody wakes");
+            branch.runnable.exchange(0, order::acquire);
+            start();
+        }
+    }
     auto worker() {
-        return model::named_thread{"worker", [this] {
-                                       start();
-                                       while (ended == result::running) {
-                                           model::block_until(
-                                               [&] { return branch.runnable.peek() != 0; },
-                                               "a waiter that nobody wakes");
-                                           branch.runnable.exchange(0, order::acquire);
-                                           start();
-                                       }
-                                   }};
+        return model::named_thread{"worker", [this] { work(); }};
     }
 };
 
@@ -301,6 +302,22 @@ void close_against_refusal() {
     model::run_threads(reading.worker(), all.closer());
     model::check(reading.ended == result::closed || reading.ended == result::refused,
                  "a waiter is not told");
+    check_closed(all);
+}
+
+// The same, and the runtime of the set ends as soon as the operation has been refused. The closer
+// may have seen the poll that was not armed, and be on his way to its set.
+void close_against_refusal_and_end() {
+    fixture all;
+    all.kernel.full = true;
+    all.set_ends = true;
+    reader reading(all);
+    model::run_threads(model::named_thread{"worker",
+                                           [&] {
+                                               reading.work();
+                                               all.end_set();
+                                           }},
+                       all.closer());
     check_closed(all);
 }
 
@@ -367,6 +384,7 @@ constexpr model::scenario scenarios[] = {
     {"close against arm", close_against_arm},
     {"close against data", close_against_data, {.preemptions = 1}},
     {"close against a refusal", close_against_refusal},
+    {"close against a refusal and the end of the set", close_against_refusal_and_end},
     {"close what is armed", close_what_is_armed},
     {"close against the end of the set", close_against_end},
     {"move against the end of the set", move_against_end},

@@ -143,8 +143,9 @@ public:
         }
     }
 
-    /// A home that goes away and whose polls have no completions of their own: ends its current
-    /// poll, unless a closer has seen it, which then ends it. True: ended here.
+    /// A home whose polls have no completions of their own, and which goes away or could not arm
+    /// this one: ends its current poll, unless a closer has seen it, which then ends it. For that
+    /// one the home has to stay, and it does only as long as it has a poll. True: ended here.
     bool end_unless_closing(std::uint16_t home) noexcept {
         std::uint64_t value = word_.load(std::memory_order_relaxed);
         for (;;) {

@@ -245,12 +245,18 @@ public:
         return wait_.notify();
     }
 
-    /// Ends a poll that was moved away, or that is closing or could not be armed. True: it is
-    /// released; false: it was before.
+    /// Ends a poll that was moved away, or that is closing. True: it is released; false: it was
+    /// before.
     bool end_poll(const poll_name& poll, bool moved) noexcept {
         const bool ended_here = home_.end(poll.sequence).current;
         if (moved) home_.release_other();
         return ended_here || moved;
+    }
+
+    /// Ends a poll that could not be armed, unless a closer has seen it: the set has to stay until
+    /// that one has ended it. True: it is released.
+    bool end_refused(const poll_name& poll) noexcept {
+        return home_.end_unless_closing(poll.home);
     }
 
     /// The set goes away: ends the poll that is armed there, unless a closer is about to. True: it
