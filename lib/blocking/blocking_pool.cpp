@@ -55,10 +55,9 @@ public:
         // The last touch on behalf of the call; this object is kept by the machine. seq_cst, with
         // the store and the load in close() and wait_for_awaited(): whoever ends last sees that
         // somebody waits, or is seen to have ended. Release in it: the branch was readied before.
-        if (awaited.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
-            closing.load(std::memory_order_seq_cst)) {
-            futex_wake(awaited);
-        }
+        const std::uint32_t before = awaited.fetch_sub(1, std::memory_order_seq_cst);
+        WEFT_ASSERT(before != 0);
+        if (before == 1 && closing.load(std::memory_order_seq_cst)) { futex_wake(awaited); }
     }
 
     /// A job that nobody runs.

@@ -77,7 +77,9 @@ bool poll_home::request_cancel(const poll_name& poll, poll_record& record, cance
     home->visitors_.fetch_add(1, std::memory_order_relaxed);
     const bool ended = home->cancel(poll, record, why, readied);
     // Release pairs with await_visitors(): we do not touch the home any more.
-    home->visitors_.fetch_sub(1, std::memory_order_release);
+    [[maybe_unused]] const std::uint32_t visitors =
+        home->visitors_.fetch_sub(1, std::memory_order_release);
+    WEFT_ASSERT(visitors != 0);
     return ended;
 }
 

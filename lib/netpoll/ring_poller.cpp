@@ -249,7 +249,7 @@ void ring_poller::push_waiting(branch_list& readied) noexcept {
         poll_record& record = descriptors.record(uncancelled_);
         uncancelled_ = record.next_request;
         if (descriptor_of(record).take_cancel_request(record, readied)) {
-            --unreleased_;
+            release_one();
         } else {
             push_cancel(record);
         }
@@ -433,7 +433,7 @@ void ring_poller::take_poll(const ring_completion& completion, branch_list& read
         polls_.remove(record);
         record.in_kernel = false;
     }
-    if (descriptor.completed(record, of, readied)) --unreleased_;
+    if (descriptor.completed(record, of, readied)) release_one();
     if (of.more && record.unused_events >= unused_events_limit && make_space() &&
         descriptor.give_up(record)) {
         push_cancel(record);
@@ -499,7 +499,7 @@ void ring_poller::end(poll_list& list, branch_list& readied) noexcept {
         list.remove(*record);
         record->in_kernel = false;
         const poll_completion ended{.sequence = record->sequence, .result = -ECANCELED};
-        if (descriptor_of(*record).completed(*record, ended, readied)) --unreleased_;
+        if (descriptor_of(*record).completed(*record, ended, readied)) release_one();
     }
 }
 
@@ -507,7 +507,7 @@ void ring_poller::release_cancelled(branch_list& readied) noexcept {
     while (uncancelled_ != no_record) {
         poll_record& record = descriptors.record(uncancelled_);
         uncancelled_ = record.next_request;
-        if (descriptor_of(record).take_cancel_request(record, readied)) --unreleased_;
+        if (descriptor_of(record).take_cancel_request(record, readied)) release_one();
     }
 }
 

@@ -67,6 +67,7 @@
 #include "lib/netpoll/poll_home.hpp"
 #include "lib/netpoll/ring.hpp"
 
+#include <weft/detail/base/assert.hpp>
 #include <weft/detail/netpoll/gathered_sends.hpp>
 #include <weft/detail/netpoll/netpoller.hpp>
 #include <weft/detail/netpoll/poll_record.hpp>
@@ -141,6 +142,10 @@ private:
     bool cancel(const poll_name& poll, poll_record& record, cancel_reason why,
                 branch_list& readied) noexcept override;
 
+    void release_one() noexcept {
+        WEFT_ASSERT(unreleased_ != 0);
+        --unreleased_;
+    }
     void take_requests() noexcept;
     void push_waiting(branch_list& readied) noexcept;
     bool make_space() noexcept;

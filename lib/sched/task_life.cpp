@@ -6,6 +6,7 @@
 #include "lib/sched/runtime_core.hpp"
 #include "lib/sched/worker_thread.hpp"
 
+#include <weft/detail/base/assert.hpp>
 #include <weft/detail/sched/promise.hpp>
 #include <weft/error.hpp>
 
@@ -21,7 +22,8 @@ namespace {
 
 void release(task_control* released) noexcept {
     runtime_core& runtime = released->runtime();
-    // Its task has ended, or has never begun.
+    // Its task has ended, or has never begun; nobody has given it back.
+    WEFT_ASSERT(released->in_use);
     runtime.dog.examined.await_reader(*released);
     delete std::exchange(released->extras, nullptr);
     // From here on a stop that is meant for this task, and whoever asks whether it has ended, finds
@@ -42,6 +44,7 @@ task_control* acquire(runtime_core& runtime, worker_thread* here) {
     } else {
         control = runtime.slabs.acquire(1).first;
     }
+    WEFT_ASSERT(!control->in_use);
     control->in_use = true;
     return control;
 }

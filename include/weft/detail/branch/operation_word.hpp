@@ -51,6 +51,8 @@
 // The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
+#include <weft/detail/base/assert.hpp>
+
 #include <atomic>
 #include <cstdint>
 
@@ -191,7 +193,11 @@ public:
 
     /// Canceller that took the operation off its object itself: nobody else knows the branch, it
     /// readies it (or goes on, if it is the parker). Relaxed: the run queue orders the rest.
-    void withdrawn() noexcept { word_.fetch_and(~state_mask, std::memory_order_relaxed); }
+    void withdrawn() noexcept {
+        [[maybe_unused]] const std::uint32_t before =
+            word_.fetch_and(~state_mask, std::memory_order_relaxed);
+        WEFT_ASSERT((before & state_mask) == cancelling);
+    }
 
     /// Last touch of completer and canceller where both hold the operation. True: the caller came
     /// second and readies the branch (or goes on, if it is the parker).
@@ -199,6 +205,8 @@ public:
         std::uint32_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
             const bool second = (value & state_mask) == let_go_state;
+            // Also of a second completer, which finds `completed`.
+            WEFT_ASSERT(second || (value & state_mask) == cancelling);
             const std::uint32_t next = second ? idle : let_go_state;
             // Release publishes what the first one wrote to the operation, acquire takes it over
             // before the second one readies.

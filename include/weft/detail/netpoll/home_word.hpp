@@ -47,6 +47,8 @@
 // The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
+#include <weft/detail/base/assert.hpp>
+
 #include <atomic>
 #include <cstdint>
 
@@ -178,7 +180,11 @@ public:
 
     /// Owner of the old home: the poll that was given up is released.
     /// Release pairs with arm(), which may use the record again.
-    void release_other() noexcept { word_.fetch_and(~other_busy_bit, std::memory_order_release); }
+    void release_other() noexcept {
+        [[maybe_unused]] const std::uint64_t before =
+            word_.fetch_and(~other_busy_bit, std::memory_order_release);
+        WEFT_ASSERT((before & other_busy_bit) != 0);
+    }
 
     /// The closer, once in a life, before it notifies the wait word. Acquire pairs with arm(): the
     /// ring that is named here is there. Release: part of the chain that end() and arm() read.

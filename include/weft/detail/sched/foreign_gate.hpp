@@ -13,6 +13,7 @@
 // something else; a handle does that, which keeps the runtime_core.
 #pragma once
 
+#include <weft/detail/base/assert.hpp>
 #include <weft/detail/base/layer.hpp>
 
 #include <atomic>
@@ -36,7 +37,11 @@ public:
 
     /// Release pairs with the acquire in close(): what was done inside comes before the end. Others
     /// that enter and leave meanwhile hand it on, since all of them are read-modify-writes.
-    void leave() noexcept { word_.fetch_sub(1, std::memory_order_release); }
+    void leave() noexcept {
+        [[maybe_unused]] const std::uint32_t before =
+            word_.fetch_sub(1, std::memory_order_release);
+        WEFT_ASSERT((before & ~closed) != 0);
+    }
 
     void close() noexcept {
         // Release pairs with the acquire of who is refused.
