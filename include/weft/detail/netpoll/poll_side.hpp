@@ -43,6 +43,7 @@
 // completed() does not touch it after that.
 #pragma once
 
+#include <weft/detail/base/assert.hpp>
 #include <weft/detail/netpoll/home_word.hpp>
 #include <weft/detail/netpoll/wait_word.hpp>
 
@@ -249,6 +250,7 @@ public:
     /// before.
     bool end_poll(const poll_name& poll, bool moved) noexcept {
         const bool ended_here = home_.end(poll.sequence).current;
+        WEFT_ASSERT(ended_here != moved);  // A closer's poll is nobody else's to end.
         if (moved) home_.release_other();
         return ended_here || moved;
     }
