@@ -55,7 +55,9 @@ public:
         if (!cell_->word_.compare_exchange_strong(expected, address(), std::memory_order_acq_rel,
                                                   std::memory_order_acquire)) {
             // Signalled between the two looks; another waiter would be forgotten here.
-            if (expected != signal_cell::signalled) detail::fatal("two tasks wait for one signal_cell");
+            if (expected != signal_cell::signalled) {
+                detail::fatal("two tasks wait for one signal_cell");
+            }
             cell_->word_.store(signal_cell::empty, std::memory_order_relaxed);
             return true;
         }
