@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "support/backends.hpp"
 #include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
@@ -47,6 +48,7 @@ struct lines {
 
     std::function<void(std::string_view)> sink() {
         return [this](std::string_view line) {
+            if (weft::test::tells_of_fall_back(line)) return;
             const std::lock_guard held(mutex);
             kept.emplace_back(line);
         };
