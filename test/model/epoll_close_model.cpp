@@ -6,32 +6,20 @@
 // moves, and the end of the set. The file is closed once, when no operation is inside and nothing
 // is registered; who waits is told.
 
-#include "poll_fixture.hpp"
+#include "closing_reader.hpp"
 
 namespace model = weft::model;
 using weft::detail::direction;
 using weft::detail::enter_outcome;
-using weft::detail::suspend_outcome;
 using weft::detail::wait_step;
 using namespace weft::model;
 
 namespace {
 
-using word_type = weft::detail::descriptor_word<layer>;
-
-enum class result : int { running, done, closed, refused };
-
 enum class cancel_reason : int { closing, moved, failed };
 
 constexpr unsigned set = 0;
 constexpr unsigned elsewhere = 1;
-
-// Of the poll that an operation is about to arm.
-struct poll_references {
-    word_type& of;
-    void add() const { of.add_reference(); }
-    void drop() const { model::check(!of.drop_reference(), "the operation holds none of its own"); }
-};
 
 // The file and its place in the set of the kernel, in one word. Calls on the set take its mutex, so
 // they order what is around them; all others are relaxed, as in kernel_file.
@@ -91,7 +79,7 @@ private:
 // One life of a descriptor with its read side, in the steps of poll_descriptor.cpp and
 // epoll_poller.cpp.
 struct fixture {
-    word_type word;
+    descriptor_word word;
     std::uint32_t generation;
     kernel_set kernel;
     side_of<2> reads;
@@ -122,8 +110,10 @@ struct fixture {
         return wait_at(reads, branch, here, poll_references{word});
     }
 
+    bool read() { return kernel.read(); }
+
     // An operation on a worker of the set's runtime. False: refused.
-    bool arm(const weft::detail::wait_decision& decision) {
+    bool arm(unsigned, const weft::detail::wait_decision& decision) {
         if (!decision.arms) return true;
         unreleased.fetch_add(1, order::relaxed);
         number.touch("file");
@@ -201,52 +191,12 @@ struct fixture {
 };
 
 // A read of one message.
-struct reader {
-    fixture& on;
-    waiter branch;
-    bool has_turn = false;
-    result ended = result::running;
-
-    explicit reader(fixture& descriptor) : on(descriptor) {}
-
-    void leave(result how) {
-        ended = how;
-        if (!has_turn) return;
-        has_turn = false;
-        switch (on.word.leave(direction::read)) {
-        case word_type::leave_outcome::left: return;
-        case word_type::leave_outcome::last: on.end_life(); return;
-        case word_type::leave_outcome::hand_over: model::fail("nobody queues");
-        }
-    }
-
-    void start() {
-        for (;;) {
-            if (!has_turn) {
-                const enter_outcome outcome = on.word.enter(on.generation, direction::read);
-                if (outcome == enter_outcome::closed) return leave(result::closed);
-                model::check(outcome == enter_outcome::entered, "the turn is taken");
-                has_turn = true;
-            }
-            if (on.word.closing()) return leave(result::closed);
-            on.reads.forget_readiness();
-            on.number.touch("file");
-            if (on.kernel.read()) return leave(result::done);
-            const auto decision = on.wait(branch, set);
-            if (decision.step == wait_step::ready) continue;
-            const bool closing = decision.step == wait_step::closing;
-            if (closing || !on.arm(decision)) {
-                if (on.reads.withdraw(&branch)) {
-                    return leave(closing ? result::closed : result::refused);
-                }
-            }
-            if (branch.word.suspend() == suspend_outcome::suspended) return;
-        }
-    }
+struct reader : closing_reader<fixture> {
+    using closing_reader::closing_reader;
 
     void work() {
         start();
-        while (ended == result::running) {
+        while (ended == read_result::running) {
             model::block_until([&] { return branch.runnable.peek() != 0; },
                                "a waiter that nobody wakes");
             branch.runnable.exchange(0, order::acquire);
@@ -261,7 +211,7 @@ struct reader {
 // A poll is in the set, and nobody waits for it.
 void arm_before(fixture& all) {
     waiter early;
-    model::check(all.arm(all.wait(early, set)), "refused");
+    model::check(all.arm(set, all.wait(early, set)), "refused");
     model::check(all.reads.withdraw(&early), "nobody took the waiter");
 }
 
@@ -279,18 +229,18 @@ void check_closed(fixture& all) {
 // The operation enters, arms and waits.
 void close_against_arm() {
     fixture all;
-    reader reading(all);
+    reader reading(all, set);
     model::run_threads(reading.worker(), all.closer());
-    model::check(reading.ended == result::closed, "a waiter is not told");
+    model::check(reading.ended == read_result::closed, "a waiter is not told");
     check_closed(all);
 }
 
 // The same while data arrives.
 void close_against_data() {
     fixture all;
-    reader reading(all);
+    reader reading(all, set);
     model::run_threads(reading.worker(), all.watcher(), all.closer(), all.peer());
-    model::check(reading.ended != result::running, "a waiter is not told");
+    model::check(reading.ended != read_result::running, "a waiter is not told");
     check_closed(all);
 }
 
@@ -298,9 +248,9 @@ void close_against_data() {
 void close_against_refusal() {
     fixture all;
     all.kernel.full = true;
-    reader reading(all);
+    reader reading(all, set);
     model::run_threads(reading.worker(), all.closer());
-    model::check(reading.ended == result::closed || reading.ended == result::refused,
+    model::check(reading.ended == read_result::closed || reading.ended == read_result::refused,
                  "a waiter is not told");
     check_closed(all);
 }
@@ -311,7 +261,7 @@ void close_against_refusal_and_end() {
     fixture all;
     all.kernel.full = true;
     all.set_ends = true;
-    reader reading(all);
+    reader reading(all, set);
     model::run_threads(model::named_thread{"worker",
                                            [&] {
                                                reading.work();
@@ -325,9 +275,9 @@ void close_against_refusal_and_end() {
 void close_what_is_armed() {
     fixture all;
     arm_before(all);
-    reader reading(all);
+    reader reading(all, set);
     model::run_threads(reading.worker(), all.closer());
-    model::check(reading.ended == result::closed, "a waiter is not told");
+    model::check(reading.ended == read_result::closed, "a waiter is not told");
     check_closed(all);
 }
 
@@ -376,7 +326,7 @@ void move_against_end() {
     model::check(!all.word.drop_reference(), "too few");  // Of the poll in the other ring.
     // The operation's reference, and that of its poll in the set.
     model::check(all.word.begin_close(all.generation), "the life has ended");
-    model::check(all.word.leave(direction::read) == word_type::leave_outcome::left, "too few");
+    model::check(all.word.leave(direction::read) == descriptor_word::leave_outcome::left, "too few");
     model::check(!all.word.drop_reference() && all.word.drop_reference(), "too many");
 }
 

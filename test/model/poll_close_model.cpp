@@ -5,7 +5,7 @@
 // program or in the kernel can name it any more; who waits is told; old handles get nowhere. And
 // those who wait for the end: a second closer against the last reference.
 
-#include "poll_fixture.hpp"
+#include "closing_reader.hpp"
 
 #include <weft/detail/base/spin_lock.hpp>
 
@@ -20,20 +20,9 @@ using namespace weft::model;
 
 namespace {
 
-using word_type = weft::detail::descriptor_word<layer>;
-
-// Of the poll that an operation is about to arm.
-struct poll_references {
-    word_type& of;
-    void add() const { of.add_reference(); }
-    void drop() const { model::check(!of.drop_reference(), "the operation holds none of its own"); }
-};
-
-enum class result : int { running, done, closed };
-
 // One life of a descriptor with its read side, and the rings of two workers.
 struct fixture {
-    word_type word;
+    descriptor_word word;
     std::uint32_t generation;
     kernel_file file;
     side_of<2> reads;
@@ -67,7 +56,9 @@ struct fixture {
         return wait_at(reads, branch, here, poll_references{word});
     }
 
-    void arm(unsigned here, const weft::detail::wait_decision& decision) {
+    bool read() { return file.read(); }
+
+    bool arm(unsigned here, const weft::detail::wait_decision& decision) {
         if (decision.arms) {
             number.touch("file");
             reads.record(decision.armed.record).listed = true;
@@ -75,6 +66,7 @@ struct fixture {
                         decision.armed.sequence);
         }
         if (decision.cancels_old) request(decision.old);
+        return true;
     }
     void request(const weft::detail::poll_name& poll) {
         reads.record(poll.record).requested = true;
@@ -133,48 +125,8 @@ struct fixture {
 };
 
 // A read of one message.
-struct reader {
-    fixture& on;
-    unsigned here;
-    waiter branch;
-    bool has_turn = false;
-    result ended = result::running;
-
-    explicit reader(fixture& descriptor, unsigned worker) : on(descriptor), here(worker) {}
-
-    void leave(result how) {
-        ended = how;
-        if (!has_turn) return;
-        has_turn = false;
-        switch (on.word.leave(direction::read)) {
-        case word_type::leave_outcome::left: return;
-        case word_type::leave_outcome::last: on.end_life(); return;
-        case word_type::leave_outcome::hand_over: model::fail("nobody queues");
-        }
-    }
-
-    void start() {
-        for (;;) {
-            if (!has_turn) {
-                const enter_outcome outcome = on.word.enter(on.generation, direction::read);
-                if (outcome == enter_outcome::closed) return leave(result::closed);
-                model::check(outcome == enter_outcome::entered, "the turn is taken");
-                has_turn = true;
-            }
-            if (on.word.closing()) return leave(result::closed);
-            on.reads.forget_readiness();
-            on.number.touch("file");
-            if (on.file.read()) return leave(result::done);
-            const auto decision = on.wait(branch, here);
-            if (decision.step == wait_step::ready) continue;
-            if (decision.step == wait_step::closing) {
-                if (on.reads.withdraw(&branch)) return leave(result::closed);
-            } else {
-                on.arm(here, decision);
-            }
-            if (branch.word.suspend() == suspend_outcome::suspended) return;
-        }
-    }
+struct reader : closing_reader<fixture> {
+    using closing_reader::closing_reader;
 
     // A worker that runs the operation and reaps its ring until both have come to an end.
     auto worker(const char* name) {
@@ -185,12 +137,12 @@ struct reader {
                     model::block_until(
                         [&] {
                             return on.has_work(here) || branch.runnable.peek() != 0 ||
-                                   (ended != result::running && on.closed.peek() != 0);
+                                   (ended != read_result::running && on.closed.peek() != 0);
                         },
                         "worker without work");
                     if (on.has_work(here)) on.reap(here);
                     if (branch.runnable.exchange(0, order::acquire) != 0) start();
-                    if (ended != result::running && on.closed.peek() != 0) return;
+                    if (ended != read_result::running && on.closed.peek() != 0) return;
                 }
             }};
     }
@@ -220,7 +172,7 @@ void close_against_arm() {
     fixture all;
     reader reading(all, 0);
     model::run_threads(reading.worker("worker"), all.closer());
-    model::check(reading.ended == result::closed, "a waiter is not told");
+    model::check(reading.ended == read_result::closed, "a waiter is not told");
     check_closed(all);
 }
 
@@ -230,7 +182,7 @@ void close_against_data() {
     reader reading(all, 0);
     model::run_threads(reading.worker("worker"), all.closer(),
                        model::named_thread{"peer", [&] { all.file.write(); }});
-    model::check(reading.ended != result::running, "a waiter is not told");
+    model::check(reading.ended != read_result::running, "a waiter is not told");
     check_closed(all);
 }
 
@@ -248,7 +200,7 @@ void close_elsewhere(bool event) {
     }
     reader reading(all, 0);
     model::run_threads(reading.worker("worker 0"), all.reaper("worker 1", 1), all.closer());
-    model::check(reading.ended == result::closed, "a waiter is not told");
+    model::check(reading.ended == read_result::closed, "a waiter is not told");
     check_closed(all);
 }
 
@@ -262,7 +214,7 @@ void close_against_move() {
     }
     reader reading(all, 0);
     model::run_threads(reading.worker("worker 0"), all.reaper("worker 1", 1), all.closer());
-    model::check(reading.ended == result::closed, "a waiter is not told");
+    model::check(reading.ended == read_result::closed, "a waiter is not told");
     check_closed(all);
 }
 
@@ -286,7 +238,7 @@ void close_against_give_up() {
                                                all.reaper("worker 1", 1).function();
                                            }},
                        all.closer());
-    model::check(reading.ended == result::closed, "a waiter is not told");
+    model::check(reading.ended == read_result::closed, "a waiter is not told");
     check_closed(all);
 }
 
@@ -311,7 +263,7 @@ struct turn_user {
 };
 
 struct turn_fixture {
-    word_type word;
+    descriptor_word word;
     std::uint32_t generation;
     weft::detail::spin_lock<layer> lock;
     std::array<turn_user*, 3> queue{};
@@ -337,9 +289,9 @@ struct turn_fixture {
         leaving.has_turn = false;
         for (;;) {
             switch (word.leave(direction::read)) {
-            case word_type::leave_outcome::left: return;
-            case word_type::leave_outcome::last: end_life(); return;
-            case word_type::leave_outcome::hand_over: break;
+            case descriptor_word::leave_outcome::left: return;
+            case descriptor_word::leave_outcome::last: end_life(); return;
+            case descriptor_word::leave_outcome::hand_over: break;
             }
             lock.lock();
             turn_user* next = length != 0 ? queue[0] : nullptr;
@@ -469,7 +421,7 @@ struct close_waiter {
 };
 
 struct waiting_fixture {
-    word_type word;
+    descriptor_word word;
     std::uint32_t generation;
     weft::detail::spin_lock<layer> lock;
     std::array<close_waiter*, 3> waiters{};
@@ -567,7 +519,7 @@ void late_closer() {
     model::check(all.closes == 1, "the file is never closed");
     model::check(all.word.enter(next, direction::read) == enter_outcome::entered,
                  "the new life is not usable");
-    model::check(all.word.leave(direction::read) == word_type::leave_outcome::left,
+    model::check(all.word.leave(direction::read) == descriptor_word::leave_outcome::left,
                  "a reference of the new life is wrong");
     model::check(all.word.begin_close(next) && all.word.drop_reference(),
                  "a reference of the new life is wrong");
