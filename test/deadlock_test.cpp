@@ -5,6 +5,7 @@
 #include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/environment.hpp"
+#include "support/kept_log.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
 
@@ -20,7 +21,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -33,39 +33,12 @@
 using namespace std::chrono_literals;
 using benchmark::baton;
 using weft::test::environment_variable;
+using weft::test::kept_log;
 using weft::test::until;
 
 namespace {
 
 constexpr unsigned processor_counts[] = {1, 2, 8};
-
-/// The lines of a log.
-class kept_log {
-public:
-    std::function<void(std::string_view)> sink() {
-        return [this](std::string_view line) {
-            if (weft::test::tells_of_fall_back(line)) return;
-            const std::lock_guard held(mutex_);
-            lines_.emplace_back(line);
-        };
-    }
-    std::string text() {
-        const std::lock_guard held(mutex_);
-        std::string all;
-        for (const auto& each : lines_) all += each + "\n";
-        return all;
-    }
-    std::size_t count(const std::string& part) {
-        const std::lock_guard held(mutex_);
-        std::size_t found = 0;
-        for (const auto& each : lines_) found += each.find(part) != std::string::npos ? 1 : 0;
-        return found;
-    }
-
-private:
-    std::mutex mutex_;
-    std::vector<std::string> lines_;
-};
 
 weft::task<> wait_for(baton& awaited) {
     co_await awaited.wait();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "support/backends.hpp"
 #include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/kept_log.hpp"
 #include "support/skip.hpp"
 #include "support/watchdog.hpp"
 
@@ -15,7 +15,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -26,6 +25,7 @@
 
 using namespace std::chrono_literals;
 using weft::test::call_gate;
+using weft::test::kept_log;
 using weft::test::until;
 
 namespace {
@@ -41,23 +41,6 @@ weft::task<std::vector<weft::join_handle<void>>> fill(call_gate& hold, int threa
     co_await until([&] { return hold.inside() == threads; });
     co_return handles;
 }
-
-struct lines {
-    std::mutex mutex;
-    std::vector<std::string> kept;
-
-    std::function<void(std::string_view)> sink() {
-        return [this](std::string_view line) {
-            if (weft::test::tells_of_fall_back(line)) return;
-            const std::lock_guard held(mutex);
-            kept.emplace_back(line);
-        };
-    }
-    std::size_t size() {
-        const std::lock_guard held(mutex);
-        return kept.size();
-    }
-};
 
 weft::runtime_options pool(unsigned threads, unsigned queue = 1000) {
     return {.processors = 2,
@@ -90,7 +73,7 @@ void limit_threads(rlim_t count) {
 TEST_CASE("fault 34: blocking pool saturated: reported once, and the workers keep going",
           "[faults]") {
     call_gate hold;
-    lines log;
+    kept_log log;
     weft::runtime_statistics seen;
     auto main = [&]() -> weft::task<> {
         auto running = co_await fill(hold, 3);
@@ -119,15 +102,16 @@ TEST_CASE("fault 34: blocking pool saturated: reported once, and the workers kee
     CHECK(seen.blocking_waited == 10);
     CHECK(seen.blocking_refused == 0);
     CHECK(seen.blocking_longest_wait >= 1s);
-    REQUIRE(log.kept.size() == 1);
-    INFO(log.kept[0]);
-    CHECK(log.kept[0].find("10 calls that were given to blocking() wait") != std::string::npos);
-    CHECK(log.kept[0].find("all 3 threads") != std::string::npos);
-    CHECK(log.kept[0].find("runtime_options::blocking_threads") != std::string::npos);
+    REQUIRE(log.size() == 1);
+    const std::string line = log.lines()[0];
+    INFO(line);
+    CHECK(line.find("10 calls that were given to blocking() wait") != std::string::npos);
+    CHECK(line.find("all 3 threads") != std::string::npos);
+    CHECK(line.find("runtime_options::blocking_threads") != std::string::npos);
 }
 
 TEST_CASE("fault 34: blocking pool saturated: a short burst is not reported", "[faults]") {
-    lines log;
+    kept_log log;
     auto main = []() -> weft::task<> {
         for (int round = 0; round < 25; ++round) {
             std::vector<weft::join_handle<void>> handles;
@@ -154,7 +138,7 @@ TEST_CASE("fault 34: blocking pool saturated: reported although the watchdog fir
           "[faults]") {
     using clock_type = std::chrono::steady_clock;
     call_gate first_hold, second_hold;
-    lines log;
+    kept_log log;
     std::atomic<int> kept{0};
     const auto keep_until = [&kept](clock_type::time_point end) -> weft::task<> {
         ++kept;
@@ -185,9 +169,10 @@ TEST_CASE("fault 34: blocking pool saturated: reported although the watchdog fir
     options.log = log.sink();
     weft::test::watchdog watchdog(60s, hangs);
     weft::run(main(), options);
-    REQUIRE(log.kept.size() == 1);
-    INFO(log.kept[0]);
-    CHECK(log.kept[0].find("1 calls that were given to blocking() wait") != std::string::npos);
+    REQUIRE(log.size() == 1);
+    const std::string line = log.lines()[0];
+    INFO(line);
+    CHECK(line.find("1 calls that were given to blocking() wait") != std::string::npos);
 }
 
 TEST_CASE("fault 34: blocking pool saturated: try_blocking does not wait", "[faults]") {

@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -46,12 +45,6 @@ inline bool io_uring_starts() {
         } catch (const std::system_error&) { return false; }
     }();
     return starts;
-}
-
-/// Is it the line by which a runtime says that it falls back to epoll? It has tests of its own;
-/// others, which count what a runtime says, leave it out.
-inline bool tells_of_fall_back(std::string_view line) {
-    return line.find("using epoll") != std::string_view::npos;
 }
 
 /// The netpollers to test: both, or epoll alone where io_uring cannot start or is not asked for.
