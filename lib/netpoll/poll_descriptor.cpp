@@ -137,6 +137,7 @@ poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& wai
     check_not_inherited();
     side& on = side_of(which);
     poller& io = waiter.current->io();
+    const while_arming guard(io);
     const wait_decision decision =
         on.wait(&waiter, io.home(), poll_references{word_},
                 [](std::uint16_t home) { return poll_home::mark_of(home).stranded(); });
@@ -173,17 +174,31 @@ int poll_descriptor::arm(side& on, const poll_name& poll, poller& io) noexcept {
 // Completions.
 
 bool poll_descriptor::completed(poll_record& record, const poll_completion& completion,
-                                branch_list& readied) noexcept {
+                                branch_list& readied, handed_work* later) noexcept {
     const auto decision = side_of(record.which()).completed(record, completion);
-    complete(decision.waiter, readied);
-    if (decision.released) drop_reference(readied);
+    if (later == nullptr) {
+        complete(decision.waiter, readied);
+    } else if (decision.waiter != nullptr) {
+        later->add(*decision.waiter);
+    }
+    if (decision.released) release_poll(readied, later);
     return decision.released;
 }
 
-bool poll_descriptor::take_cancel_request(poll_record& record, branch_list& readied) noexcept {
+bool poll_descriptor::take_cancel_request(poll_record& record, branch_list& readied,
+                                          handed_work* later) noexcept {
     const bool released = side_of(record.which()).take_cancel_request(record);
-    if (released) drop_reference(readied);
+    if (released) release_poll(readied, later);
     return released;
+}
+
+void poll_descriptor::release_poll(branch_list& readied, handed_work* later) noexcept {
+    if (!word_.drop_reference()) return;
+    if (later == nullptr) {
+        end_life(readied);
+    } else {
+        later->add(*this);
+    }
 }
 
 void poll_descriptor::notify(direction which, bool hung_up, branch_list& readied) noexcept {

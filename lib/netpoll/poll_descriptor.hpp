@@ -46,6 +46,7 @@
 #include <weft/detail/netpoll/poll_side.hpp>
 
 #include "lib/base/fork_epoch.hpp"
+#include "lib/netpoll/handed_work.hpp"
 #include "lib/netpoll/poll_home.hpp"
 
 #include <array>
@@ -113,13 +114,16 @@ public:
 
     // For the owners of rings.
 
+    // In a handler, what may need a lock is added to `later`; it is null elsewhere.
+
     /// A completion of a poll, taken by the owner of its home. True: the record is released, and
     /// the ring no longer counts it.
-    bool completed(poll_record& record, const poll_completion& completion,
-                   branch_list& readied) noexcept;
+    bool completed(poll_record& record, const poll_completion& completion, branch_list& readied,
+                   handed_work* later) noexcept;
     /// The owner has taken the request to cancel the poll from its inbox. True: the poll had ended,
     /// and the record is released; false: the owner cancels it now.
-    bool take_cancel_request(poll_record& record, branch_list& readied) noexcept;
+    bool take_cancel_request(poll_record& record, branch_list& readied,
+                             handed_work* later) noexcept;
     /// The owner gives a poll up whose events nobody uses. True: it cancels it now.
     bool give_up(poll_record& record) noexcept { return side_of(record.which()).give_up(record); }
 
@@ -141,6 +145,7 @@ public:
 
 private:
     friend class descriptor_table;
+    friend class handed_work;
 
     using side = descriptor_side;
 
@@ -155,6 +160,7 @@ private:
     void unlink_queued(io_operation& leaving) noexcept;
     int arm(side& on, const poll_name& poll, poller& io) noexcept;
     void evict_queued(direction which, branch_list& readied) noexcept;
+    void release_poll(branch_list& readied, handed_work* later) noexcept;
     void end_life(branch_list& readied) noexcept;
     void close_inherited(std::uint32_t generation) noexcept;
     void check_not_inherited() const noexcept;
@@ -173,7 +179,7 @@ private:
     std::array<side, 2> sides_;
     std::array<queue, 2> queues_;
     close_operation* close_waiters_ = nullptr;
-    poll_descriptor* next_free_ = nullptr;  ///< In the list of free slots.
+    poll_descriptor* next_free_ = nullptr;  ///< In the list of free slots, or in handed_work.
 };
 
 /// Puts a file descriptor into a slot. It is not registered with anything before an operation waits

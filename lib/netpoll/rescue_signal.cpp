@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "lib/netpoll/rescue_signal.hpp"
 
-#include "lib/netpoll/ring.hpp"
+#include "lib/netpoll/ring_poller.hpp"
+
+#include <weft/detail/sched/worker.hpp>
 
 #include <atomic>
 #include <cerrno>
@@ -19,7 +21,7 @@ constinit unsigned users = 0;
 /// Default or ignored; what the last user puts back.
 struct sigaction action_before;
 
-constinit thread_local io_ring* rescued_ring [[gnu::tls_model("initial-exec")]] = nullptr;
+constinit thread_local ring_poller* rescued [[gnu::tls_model("initial-exec")]] = nullptr;
 
 /// The thread blocked the signal before it had a ring.
 constinit thread_local bool was_blocked = false;
@@ -31,13 +33,20 @@ sigset_t only_rescue() noexcept {
     return signals;
 }
 
+/// Does this thread run a task of the runtime that the poller belongs to? Otherwise it is in its
+/// loop, where it may be in the poller itself, or about to sleep.
+bool runs_task(ring_poller& owned) noexcept {
+    worker* const here = current_worker();
+    return here != nullptr && &here->io() == &owned && here->running() != nullptr;
+}
+
 void handle(int) noexcept {
     const int kept = errno;
-    io_ring* const ring = rescued_ring;
-    // Pairs with admit_rescue(), on this same thread: the compiler must not look into the ring
+    ring_poller* const owned = rescued;
+    // Pairs with admit_rescue(), on this same thread: the compiler must not look into the poller
     // before it has the pointer, nor move what the owner did behind the pointer.
     std::atomic_signal_fence(std::memory_order_acquire);
-    if (ring != nullptr) ring->enter_for_others();
+    if (owned != nullptr) owned->serve_interrupted(runs_task(*owned));
     errno = kept;
 }
 
@@ -88,10 +97,10 @@ rescue_handler::~rescue_handler() {
     ::sigaction(rescue_signal, &action_before, nullptr);
 }
 
-void admit_rescue(io_ring& ring) noexcept {
+void admit_rescue(ring_poller& owned) noexcept {
     // The ring is ready before the handler can find it.
     std::atomic_signal_fence(std::memory_order_release);
-    rescued_ring = &ring;
+    rescued = &owned;
     const sigset_t signal = only_rescue();
     sigset_t before;
     ::pthread_sigmask(SIG_UNBLOCK, &signal, &before);
@@ -99,8 +108,8 @@ void admit_rescue(io_ring& ring) noexcept {
 }
 
 void end_rescue() noexcept {
-    if (rescued_ring == nullptr) return;
-    rescued_ring = nullptr;
+    if (rescued == nullptr) return;
+    rescued = nullptr;
     // What ends the ring must not come before it.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // Only this one: a task may have changed the mask for others on purpose.
@@ -109,7 +118,7 @@ void end_rescue() noexcept {
 }
 
 void forget_rescue_in_fork() noexcept {
-    rescued_ring = nullptr;
+    rescued = nullptr;
 }
 
 void send_rescue_signal(::pid_t thread) noexcept {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// The signal that makes a thread post the completions of its own ring.
+// The signal that makes a thread take a turn of its own poller.
 //
 // Under DEFER_TASKRUN the kernel posts completions only while the owner of a ring is inside
 // io_uring_enter. An owner whose task keeps it does not go there, and nobody else may. So others
-// send its thread a signal, and the handler enters the ring, wherever the task is just then.
+// send its thread a signal, and the handler takes the turn, wherever the task is just then; see
+// handed_list.hpp for what it may do there. Where no task runs, or it is just arming a poll, the
+// handler does nothing but enter the ring.
 //
 // The handler is one for the process and finds the ring of its thread through a thread-local that is
 // constant-initialised and of the initial-exec model, so that reading it calls nothing. It may come
@@ -25,7 +27,7 @@
 
 namespace weft::detail {
 
-class io_ring;
+class ring_poller;
 
 inline constexpr int rescue_signal = SIGURG;
 
@@ -48,9 +50,9 @@ private:
     bool installed_;
 };
 
-/// The calling thread has a ring of its own, which the handler may enter. From now on it does not
+/// The calling thread has a poller of its own, which the handler may use. From now on it does not
 /// block the signal.
-void admit_rescue(io_ring& ring) noexcept;
+void admit_rescue(ring_poller& owned) noexcept;
 /// It has none any more, and blocks the signal if it did so before.
 void end_rescue() noexcept;
 /// In the child of a fork, where the rings of the parent are not mapped.

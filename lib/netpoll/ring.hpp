@@ -55,13 +55,6 @@ struct ring_completion {
     unsigned flags = 0;
 };
 
-/// A completion that the owner of the ring has not taken.
-struct peeked_completion {
-    std::uint64_t user_data = 0;
-    int result = 0;
-    bool intact = false;  ///< Else it may be a mixture with a later one.
-};
-
 class io_ring {
 public:
     /// Entries of the submission queue: what is asked for first, and the least that is accepted
@@ -143,37 +136,6 @@ public:
         // Relaxed, both: the handler ran on this thread. An exchange, which it cannot interrupt.
         return lost_.load(std::memory_order_relaxed) &&
                lost_.exchange(false, std::memory_order_relaxed);
-    }
-
-    /// Any thread: the position of the first completion that the owner has not taken. Relaxed: a
-    /// hint; what is older is found taken, and what is newer is not passed over.
-    unsigned completions_taken() const noexcept {
-        return std::atomic_ref(*ring_.cq.khead).load(std::memory_order_relaxed);
-    }
-
-    /// Any thread, one at a time: `visit` gets each completion that the owner has not taken, from
-    /// the position `from` on, which moves behind those for which it returns true; with the first
-    /// false it ends. The kernel may write over those that the owner takes meanwhile; `visit` may
-    /// then get a mixture with a later one, and is told that it may be one.
-    template <class Visit>
-    void peek_completions(unsigned& from, Visit&& visit) noexcept {
-        // Acquire pairs with the kernel's release of the tail: the completions are complete.
-        const unsigned tail = std::atomic_ref(*ring_.cq.ktail).load(std::memory_order_acquire);
-        const unsigned unread = tail - completions_taken();
-        // The owner has been here since the tail was read, and takes what is left.
-        if (unread > completion_mask_ + 1) return;
-        // What is left of the last look may have been taken since.
-        if (tail - from > unread) from = tail - unread;
-        for (; from != tail; ++from) {
-            io_uring_cqe& each = ring_.cq.cqes[from & completion_mask_];
-            peeked_completion seen;
-            // Acquire, both: they come before the load of the head. If that has not passed them by
-            // then, they had not been written over.
-            seen.user_data = std::atomic_ref(each.user_data).load(std::memory_order_acquire);
-            seen.result = std::atomic_ref(each.res).load(std::memory_order_acquire);
-            seen.intact = static_cast<int>(completions_taken() - from) <= 0;
-            if (!visit(seen)) return;
-        }
     }
 
     /// As enter(), but waits for one completion until `deadline`. ETIME tells that it passed.

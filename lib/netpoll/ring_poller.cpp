@@ -46,6 +46,9 @@ constexpr std::uint64_t user_data_of(const poll_record& record) noexcept {
 constexpr unsigned enters_per_turn = 8;
 /// A turn takes at most so many completions, so that those who were readied get to run.
 constexpr unsigned completions_per_turn = 256;
+/// The same for a turn in the signal handler, which others wait for.
+constexpr unsigned enters_per_interrupt = 64;
+constexpr unsigned completions_per_interrupt = 1024;
 /// A multishot poll is given up after so many events in a row that nobody waited for.
 constexpr std::uint8_t unused_events_limit = 32;
 /// See the head of ring_poller.hpp.
@@ -123,7 +126,7 @@ start_result ring_poller::set_up(unsigned entries) noexcept {
 
 start_result ring_poller::enable_on_this_thread() noexcept {
     const start_result result = ring_.enable();
-    if (result.error == 0 && may_interrupt_) admit_rescue(ring_);
+    if (result.error == 0 && may_interrupt_) admit_rescue(*this);
     return result;
 }
 
@@ -136,43 +139,38 @@ void ring_poller::disable_on_this_thread() noexcept {
 
 bool ring_poller::interrupt_owner(::pid_t thread) noexcept {
     if (!may_interrupt_) return false;
-    // From the beginning, when the owner has been back: what was told before it came, and was left
-    // there by it, may have somebody else waiting for it now.
-    if (!mark().stranded()) peeked_ = ring_.completions_taken();
     mark().strand();
-    // What was posted already needs no signal.
-    if (ring_.needs_enter() || ring_.unsubmitted() != 0) send_rescue_signal(thread);
+    // What was taken already needs no signal.
+    if (wants_turn()) send_rescue_signal(thread);
     return true;
 }
 
-void ring_poller::take_for_owner(branch_list& readied) noexcept {
-    ring_.peek_completions(peeked_, [&](const peeked_completion& told) {
-        switch (static_cast<entry_kind>(told.user_data >> kind_shift)) {
-        case entry_kind::poll: {
-            const auto ref =
-                static_cast<record_ref>((told.user_data >> record_shift) & record_mask) + 1;
-            const poll_record& record = descriptors.record(ref);
-            descriptor_of(record).notify(record.which(), false, readied);
-            return true;
-        }
-        case entry_kind::send: return !told.intact || take_send_for_owner(told, readied);
-        default: return true;
-        }
-    });
-}
-
-/// False: ask again later.
-bool ring_poller::take_send_for_owner(const peeked_completion& told,
-                                      branch_list& readied) noexcept {
-    io_operation* sent = nullptr;
-    switch (sends_.take_for_owner(told.user_data & rest_mask, sent)) {
-    case send_taking::too_early: return false;
-    case send_taking::gone: return true;
-    case send_taking::taken: break;
+// As a turn; but a loss is left to the owner, which repairs it at leisure, and so is a kernel that
+// refuses. Nothing that waits is told before the end, so there is no point in a small slice. Where
+// nobody looks after what is found (there is one processor only, or the signal came from elsewhere),
+// and where the branch of a gathered send is about to be suspended, the kernel gets what is prepared,
+// no more.
+void ring_poller::serve_interrupted(bool runs_task) noexcept {
+    if (!runs_task || arming.held() || !mark().stranded() || sends_.preparing()) {
+        ring_.enter_for_others();
+        return;
     }
-    sent->sent_ = told.result;
-    readied.push_back(sent->waiter());
-    return true;
+    branch_list none;
+    later_ = &handed_;
+    take_requests();
+    unsigned left = completions_per_interrupt;
+    for (unsigned entered = 0; entered < enters_per_interrupt; ++entered) {
+        left -= reap(left, none);
+        push_waiting(none);
+        if (left == 0 || (ring_.unsubmitted() == 0 && !ring_.needs_enter())) break;
+        const int error = ring_.enter();
+        judge(error);
+        if (error != 0) break;
+    }
+    reap(left, none);
+    later_ = nullptr;
+    if (lost_) rung_ = true;  // The owner must not sleep before it has taken a turn.
+    WEFT_ASSERT(none.empty());
 }
 
 // Pushing.
@@ -248,7 +246,7 @@ void ring_poller::push_waiting(branch_list& readied) noexcept {
         if (!make_space()) return;
         poll_record& record = descriptors.record(uncancelled_);
         uncancelled_ = record.next_request;
-        if (descriptor_of(record).take_cancel_request(record, readied)) {
+        if (descriptor_of(record).take_cancel_request(record, readied, later_)) {
             release_one();
         } else {
             push_cancel(record);
@@ -285,17 +283,18 @@ void ring_poller::wake() noexcept {
 // Turns.
 
 bool ring_poller::has_work() const noexcept {
-    return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() || !inbox_.empty();
+    return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() ||
+           !inbox_.empty() || !handed_.empty();
 }
 
 void ring_poller::poll(branch_list& readied, poll_extent extent) noexcept {
-    mark().back();
+    be_back(readied);
     take_requests();
     turn(extent == poll_extent::few ? 1 : enters_per_turn, readied);
 }
 
 void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
-    mark().back();
+    be_back(readied);
     take_requests();
     push_waiting(readied);
     const bool nothing_to_do = !rung_ && doorbell_armed_ && unarmed_.empty() &&
@@ -308,6 +307,11 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     turn(enters_per_turn, readied);
     rung_ = false;
     if (refused_since_ != no_deadline) rest();
+}
+
+void ring_poller::be_back(branch_list& readied) noexcept {
+    mark().back();
+    if (!handed_.empty()) [[unlikely]] handed_.finish(readied);
 }
 
 void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
@@ -398,7 +402,9 @@ void ring_poller::take(const ring_completion& completion, branch_list& readied) 
 bool ring_poller::gather_send(io_operation& sending, int fd, const void* data,
                               std::size_t size) noexcept {
     // Without the rescue signal nothing bounds how long a task may keep the entry waiting.
-    if (!may_interrupt_ || sends_.full() || ring_.space() == 0) return false;
+    if (!may_interrupt_ || sends_.full()) return false;
+    const while_arming guard(*this);  // The position must be that of the entry.
+    if (ring_.space() == 0) return false;
     io_uring_sqe entry{};
     io_uring_prep_send(&entry, fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     entry.user_data = user_data(entry_kind::send, sends_.add(sending, ring_.next_position()));
@@ -408,9 +414,13 @@ bool ring_poller::gather_send(io_operation& sending, int fd, const void* data,
 
 void ring_poller::end_send(std::uint64_t name, int result, branch_list& readied) noexcept {
     io_operation* const sent = sends_.end(name);
-    if (sent == nullptr) return;  // Taken by others while a task kept us, or never asked for.
+    if (sent == nullptr) return;  // Never asked for.
     sent->sent_ = result;
-    readied.push_back(sent->waiter());
+    if (later_ != nullptr) {
+        later_->add_sent(*sent);
+    } else {
+        readied.push_back(sent->waiter());
+    }
 }
 
 void ring_poller::hand_over_for_owner(::pid_t thread) noexcept {
@@ -433,7 +443,7 @@ void ring_poller::take_poll(const ring_completion& completion, branch_list& read
         polls_.remove(record);
         record.in_kernel = false;
     }
-    if (descriptor.completed(record, of, readied)) release_one();
+    if (descriptor.completed(record, of, readied, later_)) release_one();
     if (of.more && record.unused_events >= unused_events_limit && make_space() &&
         descriptor.give_up(record)) {
         push_cancel(record);
@@ -499,7 +509,7 @@ void ring_poller::end(poll_list& list, branch_list& readied) noexcept {
         list.remove(*record);
         record->in_kernel = false;
         const poll_completion ended{.sequence = record->sequence, .result = -ECANCELED};
-        if (descriptor_of(*record).completed(*record, ended, readied)) release_one();
+        if (descriptor_of(*record).completed(*record, ended, readied, later_)) release_one();
     }
 }
 
@@ -507,7 +517,7 @@ void ring_poller::release_cancelled(branch_list& readied) noexcept {
     while (uncancelled_ != no_record) {
         poll_record& record = descriptors.record(uncancelled_);
         uncancelled_ = record.next_request;
-        if (descriptor_of(record).take_cancel_request(record, readied)) release_one();
+        if (descriptor_of(record).take_cancel_request(record, readied, later_)) release_one();
     }
 }
 

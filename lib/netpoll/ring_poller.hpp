@@ -28,8 +28,8 @@
 // when the call returns, and from then on the kernel has nothing of the buffer. As long as the
 // entry is not submitted, and as long as its completion is not taken, its operation is held in
 // `sends_`, and its branch is nowhere else. A completion names a slot of that table, never a frame.
-// While a task keeps the owner, others may take the operation from there when its completion is in
-// the queue, and ready its branch (gathered_sends.hpp).
+// While a task keeps the owner, its completion is taken in the handler of the rescue signal, and
+// others ready its branch.
 //   * Refused. An entry that the kernel did not take stays in the queue, and so does its operation,
 //     until a later turn; the worker does not sleep on a futex meanwhile. To take it out again and
 //     make the call would be a race against the handler of the signal.
@@ -43,14 +43,19 @@
 // do at most once a millisecond. When it has refused for `patience` without a pause, the process
 // ends with a message, since entries and completions of this ring cannot go elsewhere.
 //
-// Rescue. A task that keeps the owner keeps everybody who waits in its ring. Others may interrupt the
-// owner's thread by a signal, whose handler enters the ring (rescue_signal.hpp), and then read the
-// completions without taking them: they notify the descriptors, so that who waits tries again on
-// another worker, and leave the completions to the owner, which later notifies once more for
-// nothing. So nothing of the owner is touched but the words of gathered sends, and there is no lock.
-// A notification too many is always allowed, since an operation tries before it waits; none is lost,
-// since all stays where the owner finds it. The ring counts as stranded from then on until its owner is back
-// (stranded_mark.hpp): whoever would wait for a poll there arms one on its own ring instead.
+// Rescue. A task that keeps the owner keeps everybody who waits in its ring, and everybody who wants
+// a poll there to end: who closes its descriptor, or has armed another one elsewhere. Others may
+// interrupt the owner's thread by a signal, whose handler takes a turn (rescue_signal.hpp): requests
+// and completions, as ever. What would need a lock it leaves to whoever has interrupted it, or to
+// the owner itself when it is back (handed_list.hpp). So nothing of the owner is touched by another
+// thread, completions are taken however many come, and the fast path has no lock. The ring counts
+// as stranded from then on until its owner is back (stranded_mark.hpp): whoever would wait for a
+// poll there arms one on its own ring instead, which is faster than the next signal.
+//
+// Rejected: reading the completions from outside without taking them (their queue is full after a
+// while, with those of polls that have moved away, and closes wait for the owner); taking them from
+// outside (a lock on the owner's fast path); a second queue to which the handler copies them (it
+// has a limit as well, and the requests still wait).
 //
 // Retiring. A worker without a processor wants to be rid of its polls, wherever they are: the kernel
 // is asked to cancel everything, and asked again as long as its answer has come and polls are left.
@@ -64,6 +69,7 @@
 // the eventfd is readable for ever after its first write. So no ring of the bell is lost.
 #pragma once
 
+#include "lib/netpoll/handed_work.hpp"
 #include "lib/netpoll/poll_home.hpp"
 #include "lib/netpoll/ring.hpp"
 
@@ -95,18 +101,22 @@ public:
     void poll(branch_list& readied, poll_extent extent) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
-    bool begin_sleep() noexcept override { return unreleased_ != 0 || sends_.any(); }
+    bool begin_sleep() noexcept override {
+        return unreleased_ != 0 || sends_.any() || !handed_.empty();
+    }
     void end_sleep() noexcept override {}
     void begin_retiring(branch_list& readied) noexcept override;
     void end_retiring() noexcept override { retiring_ = false; }
-    bool in_flight() const noexcept override { return unreleased_ != 0; }
+    bool in_flight() const noexcept override { return unreleased_ != 0 || !handed_.empty(); }
     bool has_work() const noexcept override;
     bool wants_owner() const noexcept override {
-        return ring_.needs_enter() || ring_.has_completions() || ring_.unsubmitted() != 0 ||
-               !inbox_.empty();
+        return wants_turn() || !handed_.empty();
     }
     bool interrupt_owner(::pid_t thread) noexcept override;
-    void take_for_owner(branch_list& readied) noexcept override;
+    void take_for_owner(branch_list& readied) noexcept override { handed_.finish(readied); }
+    /// Owner's thread, in a signal handler at any point. `runs_task`: it is in a task, not in its
+    /// loop.
+    void serve_interrupted(bool runs_task) noexcept;
     /// Starter: the handler of the rescue signal is there.
     void allow_rescue() noexcept { may_interrupt_ = true; }
     bool has_unsubmitted() const noexcept override {
@@ -153,13 +163,19 @@ private:
     void push_cancel(const poll_record& record) noexcept;
     void push_doorbell() noexcept;
 
+    /// Any thread: would the owner find something?
+    bool wants_turn() const noexcept {
+        return ring_.needs_enter() || ring_.has_completions() || ring_.unsubmitted() != 0 ||
+               !inbox_.empty();
+    }
+
+    void be_back(branch_list& readied) noexcept;
     void turn(unsigned enters, branch_list& readied) noexcept;
     void judge(int error) noexcept;
     void refused(int error) noexcept;
     unsigned reap(unsigned limit, branch_list& readied) noexcept;
     void take(const ring_completion& completion, branch_list& readied) noexcept;
     void end_send(std::uint64_t name, int result, branch_list& readied) noexcept;
-    bool take_send_for_owner(const peeked_completion& told, branch_list& readied) noexcept;
     void take_poll(const ring_completion& completion, branch_list& readied) noexcept;
     void take_doorbell(const ring_completion& completion) noexcept;
     void push_cancel_all() noexcept;
@@ -176,7 +192,6 @@ private:
     bool lost_ = false;                   ///< The kernel had to drop completions.
     monotonic_time refused_since_ = no_deadline;  ///< Since when no enter has succeeded.
     bool may_interrupt_ = false;
-    unsigned peeked_ = 0;                 ///< Of whoever looks for the owner.
     bool retiring_ = false;               ///< Polls are cancelled.
     bool cancel_all_sent_ = false;        ///< Its answer has not come; used while retiring.
     bool everything_cancelled_ = false;   ///< The answer to cancel_everything() has come.
@@ -187,6 +202,8 @@ private:
 
     gathered_sends<layer, io_operation> sends_;
     request_inbox<layer> inbox_;  ///< Records to cancel.
+    handed_work handed_;
+    handed_work* later_ = nullptr;  ///< In the handler: the one above.
 };
 
 }  // namespace weft::detail

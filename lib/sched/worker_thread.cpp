@@ -72,6 +72,11 @@ void worker_thread::run() {
         } while (taken != nullptr);
     }
     end_gathered_sends();
+    // What was taken in a signal handler, and not completed yet: frames that are destroyed wait for
+    // that. No task runs here any more, so nothing follows.
+    branch_list readied;
+    io_->take_for_owner(readied);
+    ready_batch(readied);
 }
 
 // The runtime ends, and is about to destroy frames that lie in the way of entries of the ring: what
@@ -244,6 +249,8 @@ void worker_thread::execute(branch* running) noexcept {
         running->handle.resume();
     }
     p.mark.end();
+    // Whoever interrupts this thread from now on must see that no task runs (rescue_signal.cpp).
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (finished_ != nullptr) {
         if (forked()) [[unlikely]] {
             used_in_fork();  // What ends a task takes locks that nobody in this process releases.

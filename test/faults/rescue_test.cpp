@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -82,6 +84,14 @@ public:
         [[maybe_unused]] const auto written = ::send(fd_, &byte, 1, MSG_NOSIGNAL);
     }
     void finish() const noexcept { ::shutdown(fd_, SHUT_WR); }
+
+    /// Waits for the end of what the other side sends, which must be nothing.
+    bool sees_end(std::chrono::milliseconds limit) const noexcept {
+        pollfd asked{.fd = fd_, .events = POLLIN, .revents = 0};
+        char byte = 0;
+        return ::poll(&asked, 1, static_cast<int>(limit.count())) == 1 &&
+               ::recv(fd_, &byte, 1, MSG_DONTWAIT) == 0;
+    }
 
 private:
     int fd_;
@@ -171,6 +181,269 @@ TEST_CASE("fault 36: sockets at home on a worker that is kept are served by othe
         weft::run(main(), {.processors = processors, .log = [](std::string_view) {}});
         CHECK(received == messages);
     }
+}
+
+namespace {
+
+/// A task that keeps the other one of two workers, so that whatever is spawned runs here.
+class other_worker_kept {
+public:
+    /// In a task. Returns when the other worker is kept.
+    other_worker_kept() : keeper_(weft::co_spawn(keep(began_, over_))) {
+        // It can only have been stolen.
+        kept_ = spin_until([this] { return began_.load(); });
+    }
+    bool kept() const noexcept { return kept_; }
+    void release() noexcept { over_ = true; }
+    weft::join_handle<void>& handle() noexcept { return keeper_; }
+
+private:
+    static weft::task<> keep(std::atomic<bool>& began, const std::atomic<bool>& over) {
+        began = true;
+        compute_until(over);
+        co_return;
+    }
+
+    std::atomic<bool> began_{false}, over_{false};
+    weft::join_handle<void> keeper_;
+    bool kept_ = false;
+};
+
+/// Sockets at home on one worker, which is kept then.
+struct kept_sockets {
+    static constexpr std::size_t busy = 8, quiet = 8, all = busy + quiet;
+    /// As many events as do not fit into the completions of a ring, four times over.
+    static constexpr int rounds = 4200 / busy;
+
+    std::array<kept_socket, all> sockets;
+    std::vector<std::unique_ptr<plain_peer>> peers;
+    std::array<int, all> sent{};
+
+    bool send(std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) {
+            peers[i]->send();
+            ++sent[i];
+        }
+        return spin_until([&] {
+            for (std::size_t i = first; i < last; ++i) {
+                if (sockets[i].received != sent[i]) return false;
+            }
+            return true;
+        });
+    }
+    bool all_wait_on(::pid_t thread) const {
+        return std::all_of(sockets.begin(), sockets.end(),
+                           [=](const kept_socket& each) { return each.waits_on == thread; });
+    }
+
+    /// From a thread outside: what happens while the worker is kept. Between two rounds the rescuer
+    /// looks at it, so that each event is a completion of its own.
+    bool drive(const weft::detail::watchdog& rescuer) {
+        for (int round = 0; round < rounds; ++round) {
+            const std::uint64_t looks = rescuer.looks();
+            if (!send(0, busy)) return false;
+            if (!spin_until([&] { return rescuer.looks() > looks + 1; })) return false;
+        }
+        for (int round = 0; round < messages; ++round) {
+            if (!send(busy, all)) return false;
+        }
+        return true;
+    }
+};
+
+}  // namespace
+
+// The completions of the kept ring fill up with events of the busy sockets, even after their readers
+// have moved to another ring, if nobody takes them and nobody cancels those polls. Then the first
+// event of a quiet socket cannot be told any more.
+TEST_CASE("fault 36: sockets of a kept worker are served however many events it has", "[faults]") {
+    if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
+    kept_sockets here;
+    bool at_home = false;
+    std::atomic<bool> served{false}, driven{false};
+    bool in_time = false;
+    auto main = [&]() -> weft::task<> {
+        auto listener = tcp_listener::bind(endpoint::parse(loopback));
+        other_worker_kept other;
+        std::vector<weft::join_handle<void>> readers;
+        for (kept_socket& each : here.sockets) {
+            here.peers.push_back(std::make_unique<plain_peer>(listener.local_endpoint()));
+            readers.push_back(weft::co_spawn(each.read(co_await listener.accept())));
+        }
+        // Polls go on after their event from the second one on.
+        std::atomic<bool> warm{false};
+        std::thread warmer([&] {
+            for (int i = 0; i < 3; ++i) here.send(0, kept_sockets::all);
+            warm = true;
+        });
+        while (!warm) co_await weft::sleep_for(100us);
+        warmer.join();
+        co_await weft::sleep_for(1ms);
+        at_home = other.kept() && here.all_wait_on(::gettid());
+        const weft::detail::watchdog& rescuer = weft::test::this_core().dog;
+        std::thread driver([&] {
+            served = here.drive(rescuer);
+            driven = true;
+        });
+        other.release();
+        in_time = spin_until([&] { return driven.load(); }, 4 * weft::test::watchdog_limit);
+        driver.join();
+        for (const auto& each : here.peers) each->finish();
+        co_await std::move(other.handle());
+        for (auto& each : readers) co_await std::move(each);
+    };
+    weft::run(main(), {.processors = 2, .log = [](std::string_view) {}});
+    CHECK(at_home);
+    CHECK(served);
+    CHECK(in_time);
+    for (std::size_t i = 0; i < kept_sockets::all; ++i) {
+        CHECK(here.sockets[i].received == here.sent[i]);
+        CHECK(here.sockets[i].ended);
+    }
+}
+
+// From the second message on the poll is in another ring: the signal, which is blocked from then on,
+// is not needed any more.
+TEST_CASE("fault 36: who has left the ring of a kept worker needs its thread no more", "[faults]") {
+    if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
+    kept_socket socket;
+    std::atomic<bool> blocked{false};
+    bool at_home = false, left = false, in_time = false;
+    auto main = [&]() -> weft::task<> {
+        auto listener = tcp_listener::bind(endpoint::parse(loopback));
+        const plain_peer there(listener.local_endpoint());
+        tcp_stream here = co_await listener.accept();
+        other_worker_kept other;
+        auto reader = weft::co_spawn(socket.read(std::move(here)));
+        co_await weft::sleep_for(2ms);
+        at_home = other.kept() && socket.waits_on == ::gettid();
+        other.release();
+        std::thread driver([&] {
+            for (int i = 0; i < messages; ++i) {
+                there.send();
+                if (!spin_until([&] { return socket.received == i + 1; })) break;
+                if (!spin_until([&] { return blocked.load(); })) break;
+            }
+        });
+        left = spin_until([&] { return socket.received == 1 && socket.waits_on != ::gettid(); });
+        sigset_t signals, before;
+        ::sigemptyset(&signals);
+        ::sigaddset(&signals, SIGURG);
+        ::pthread_sigmask(SIG_BLOCK, &signals, &before);
+        blocked = true;
+        in_time = spin_until([&] { return socket.received == messages; });
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        driver.join();
+        there.finish();
+        co_await std::move(reader);
+        co_await std::move(other.handle());
+    };
+    weft::run(main(), {.processors = 2, .log = [](std::string_view) {}});
+    CHECK(at_home);
+    CHECK(left);
+    CHECK(in_time);
+}
+
+TEST_CASE("fault 36: a socket at home on a worker that is kept closes meanwhile", "[faults]") {
+    if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
+    std::atomic<bool> closed{false};
+    bool in_time = false, end_seen = false, kept = false;
+    std::error_code told;
+    auto main = [&]() -> weft::task<> {
+        auto listener = tcp_listener::bind(endpoint::parse(loopback));
+        const plain_peer there(listener.local_endpoint());
+        tcp_stream here = co_await listener.accept();
+        other_worker_kept other;
+        kept = other.kept();
+        auto reader = weft::co_spawn(
+            [](tcp_stream& from) -> weft::task<std::error_code> {
+                std::array<std::byte, 1> byte;
+                const auto got = co_await weft::as_result(from.read_some(byte));
+                co_return got ? std::error_code() : got.error();
+            },
+            std::ref(here));
+        // It waits in the ring of this worker, which submits its poll.
+        co_await weft::sleep_for(2ms);
+        auto closer = weft::co_spawn(
+            [](tcp_stream& closing, std::atomic<bool>& ended) -> weft::task<> {
+                co_await closing.close();
+                ended = true;
+            },
+            std::ref(here), std::ref(closed));
+        other.release();
+        in_time = spin_until([&] { return closed.load(); });
+        end_seen = there.sees_end(1s);
+        co_await std::move(closer);
+        told = co_await std::move(reader);
+        co_await std::move(other.handle());
+    };
+    weft::run(main(), {.processors = 2, .log = [](std::string_view) {}});
+    CHECK(kept);
+    CHECK(in_time);
+    CHECK(end_seen);
+    CHECK(told == weft::errc::closed);
+}
+
+namespace {
+
+constexpr int storm_connections = 12;
+constexpr int storm_rounds = 60;
+
+void compute_for(std::chrono::nanoseconds time) {
+    const auto until = clock_type::now() + time;
+    while (clock_type::now() < until) {}
+}
+
+weft::task<> answer(tcp_stream stream, unsigned seed) {
+    std::array<std::byte, 8> buffer;
+    while (const std::size_t got = co_await stream.read_some(buffer)) {
+        if (++seed % 5 == 0) compute_for(std::chrono::microseconds(seed % 3 * 1500));
+        co_await stream.write_all(std::span(buffer).first(got));
+    }
+    co_await stream.close();
+}
+
+/// Each tenth answer is followed by a new connection.
+weft::task<int> ask(endpoint to, unsigned seed) {
+    int answers = 0;
+    std::array<std::byte, 1> byte{};
+    while (answers < storm_rounds) {
+        tcp_stream stream = co_await tcp_stream::connect(to);
+        for (int i = 0; i < 10; ++i) {
+            co_await stream.write_all(byte);
+            if (++seed % 7 == 0) compute_for(std::chrono::microseconds(seed % 4 * 1000));
+            co_await stream.read_exact(byte);
+            ++answers;
+        }
+        co_await stream.close();
+    }
+    co_return answers;
+}
+
+weft::task<> accept_all(tcp_listener& listener, int count) {
+    for (int i = 0; i < count; ++i) {
+        weft::co_spawn(answer(co_await listener.accept(), static_cast<unsigned>(i))).detach();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("rescues at any time lose no wake-up and no close", "[faults]") {
+    int answers = 0;
+    auto main = [&]() -> weft::task<> {
+        auto listener = tcp_listener::bind(endpoint::parse(loopback));
+        auto acceptor = weft::co_spawn(
+            accept_all(listener, storm_connections * storm_rounds / 10));
+        std::vector<weft::join_handle<int>> asking;
+        for (unsigned i = 0; i < storm_connections; ++i) {
+            asking.push_back(weft::co_spawn(ask(listener.local_endpoint(), i)));
+        }
+        for (auto& each : asking) answers += co_await std::move(each);
+        co_await std::move(acceptor);
+    };
+    const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
+    weft::run(main(), {.processors = 3, .hog_report = 1h, .log = [](std::string_view) {}});
+    CHECK(answers == storm_connections * storm_rounds);
 }
 
 namespace {

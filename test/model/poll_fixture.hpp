@@ -25,6 +25,7 @@ using order = std::memory_order;
 struct waiter {
     weft::detail::operation_word<layer> word;
     layer::atomic<unsigned> runnable{0};
+    layer::var<waiter*> next{nullptr};  ///< In a list of those that were handed to others.
 };
 
 inline void complete(waiter* taken) {
@@ -144,25 +145,6 @@ public:
         return (now & (event | final)) != 0 && ((now & ring_one) != 0) == (ring != 0);
     }
 
-    /// Somebody else looks at what the ring has, and leaves it there: is there anything that he has
-    /// not seen yet?
-    bool unseen(unsigned ring) const {
-        for (unsigned poll = 0; poll < 2; ++poll) {
-            if (pending(ring, poll) && (flags(word_.peek(), poll) & seen) == 0) return true;
-        }
-        return false;
-    }
-    bool look(unsigned ring, unsigned poll) {
-        bool found = false;
-        change([&](std::uint64_t value) {
-            const std::uint64_t now = flags(value, poll);
-            found = (now & (event | final)) != 0 && (now & seen) == 0 &&
-                    ((now & ring_one) != 0) == (ring != 0);
-            return found ? set(value, poll, now | seen) : value;
-        });
-        return found;
-    }
-
     /// The owner of the ring takes a completion of a poll that has one.
     weft::detail::poll_completion reap(unsigned poll) {
         weft::detail::poll_completion taken{.sequence = sequences_[poll]};
@@ -190,8 +172,7 @@ private:
         event = 4,
         final = 8,
         cancelled = 16,
-        ring_one = 32,
-        seen = 64
+        ring_one = 32
     };
 
     static std::uint64_t flags(std::uint64_t value, unsigned poll) {
@@ -202,7 +183,7 @@ private:
         return (value & ~(std::uint64_t{0xff} << shift)) | (to << shift);
     }
     std::uint64_t fire(std::uint64_t value, unsigned poll) const {
-        const std::uint64_t now = flags(value, poll) & ~std::uint64_t{seen};
+        const std::uint64_t now = flags(value, poll);
         if ((now & armed) == 0) return value;
         // A multishot poll goes on, or ends because completions have overflown.
         const bool goes_on = (now & multi) != 0 && (!overflows || choose(2) == 0);

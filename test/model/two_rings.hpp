@@ -46,8 +46,12 @@ struct two_rings {
                ended.peek() != 0;
     }
 
-    // What a worker does in a turn of its poller.
+    // What a worker does in a turn of its poller. `found` gets the waiters.
     void reap(unsigned here) {
+        reap(here, [](waiter* found) { complete(found); });
+    }
+    template <class Found>
+    void reap(unsigned here, Found&& found) {
         if (inboxes[here].peek() != 0) {
             const unsigned requests = inboxes[here].exchange(0, order::acquire);
             for (unsigned i = 0; i < 2; ++i) {
@@ -65,7 +69,7 @@ struct two_rings {
             const auto completion = file.reap(i);
             if (!completion.more) reads.record(i).listed = false;
             const auto decision = reads.completed(reads.record(i), completion);
-            complete(decision.waiter);
+            found(decision.waiter);
             if (decision.released) count(-1);
         }
     }

@@ -52,6 +52,8 @@ public:
 
     bool any() const noexcept { return free_ != all; }
     bool full() const noexcept { return free_ == 0; }
+    /// Between add() and publish(): in a signal handler on the owner's thread, nothing must end then.
+    bool preparing() const noexcept { return prepared_ != nullptr; }
 
     /// Before the entry is pushed, at `position` of the submission queue. Returns its name, of 40
     /// bits at most. publish() follows when the branch is suspended.

@@ -114,6 +114,7 @@ protected:
 
 private:
     friend class poll_descriptor;
+    friend class handed_work;
     friend class ring_poller;
 
     enum class standing : std::uint8_t { nothing, queued, turn };
@@ -130,7 +131,8 @@ private:
     std::error_code finish_failed() noexcept;
 
     descriptor_name on_;
-    io_operation* next_ = nullptr;      ///< In the queue; guarded by the descriptor's lock.
+    io_operation* next_ = nullptr;      ///< In the queue; guarded by the descriptor's lock. Also in
+                                        ///< handed_work, to which a waiter belongs that is in it.
     io_operation* previous_ = nullptr;  ///< As next_.
     // An error, in two parts: to make the std::error_code of no error is a call of another library.
     const std::error_category* error_category_ = nullptr;

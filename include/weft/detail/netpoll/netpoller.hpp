@@ -23,6 +23,7 @@
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/netpoll/direction.hpp>
+#include <weft/detail/netpoll/handed_list.hpp>
 #include <weft/detail/netpoll/poll_record.hpp>
 #include <weft/detail/netpoll/poll_side.hpp>
 #include <weft/detail/netpoll/unverified_waits.hpp>
@@ -112,11 +113,14 @@ public:
 
     /// Any thread, one at a time, while the owner's thread runs a task that keeps it: what that task
     /// stands in the way of is seen to by others from now on, until the owner is back. Makes the
-    /// owner post its completions, which takes a moment; false if that cannot be done. Then
-    /// take_for_owner() wakes those who wait for them, elsewhere; what it does not see yet, the next
-    /// call does. What the kernel has told stays for the owner.
+    /// owner take a turn, which takes a moment; false if that cannot be done. Then take_for_owner()
+    /// wakes those for whom it found something, and ends what has been closed; what is not there
+    /// yet, the next call finds. The owner calls it as well, when it leaves its loop.
     virtual bool interrupt_owner(::pid_t) noexcept { return false; }
     virtual void take_for_owner(branch_list&) noexcept {}
+
+    /// Owner: see handed_list.hpp.
+    arming_guard<layer> arming;
 
     /// Owner, cheap: are entries prepared that the kernel has not seen?
     virtual bool has_unsubmitted() const noexcept = 0;
@@ -156,6 +160,18 @@ public:
 
 protected:
     std::uint16_t home_ = 0;
+};
+
+/// Owner, on its thread: while this lives, its signal handler leaves the poller alone.
+class while_arming {
+public:
+    explicit while_arming(poller& io) noexcept : io_(io) { io_.arming.begin(); }
+    ~while_arming() { io_.arming.end(); }
+    while_arming(const while_arming&) = delete;
+    while_arming& operator=(const while_arming&) = delete;
+
+private:
+    poller& io_;
 };
 
 /// The netpoller of one runtime.
