@@ -46,7 +46,13 @@ void handle(int) noexcept {
     // Pairs with admit_rescue(), on this same thread: the compiler must not look into the poller
     // before it has the pointer, nor move what the owner did behind the pointer.
     std::atomic_signal_fence(std::memory_order_acquire);
-    if (owned != nullptr) owned->serve_interrupted(runs_task(*owned));
+    if (owned != nullptr) {
+        const bool in_task = runs_task(*owned);
+        // Pairs with worker_thread::execute(): where no task runs, or does not run yet, the poller is
+        // left alone; where one does, what the loop did before is seen.
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        owned->serve_interrupted(in_task);
+    }
     errno = kept;
 }
 

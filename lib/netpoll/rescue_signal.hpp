@@ -4,14 +4,47 @@
 //
 // Under DEFER_TASKRUN the kernel posts completions only while the owner of a ring is inside
 // io_uring_enter. An owner whose task keeps it does not go there, and nobody else may. So others
-// send its thread a signal, and the handler takes the turn, wherever the task is just then; see
-// handed_list.hpp for what it may do there. Where no task runs, or it is just arming a poll, the
-// handler does nothing but enter the ring.
+// send its thread a signal, and the handler takes the turn, wherever the task is just then. Where no
+// task runs, or it is just arming a poll or gathering a send (handed_list.hpp), the handler does
+// nothing but enter the ring; see ring.hpp for why that is whole at each instruction.
 //
-// The handler is one for the process and finds the ring of its thread through a thread-local that is
-// constant-initialised and of the initial-exec model, so that reading it calls nothing. It may come
-// between any two instructions of the owner: see ring.hpp for why the ring is whole at each of them.
-// It keeps errno. System calls that it interrupts are restarted where the kernel can do so.
+// Why a turn may come between any two instructions of a task. To other threads it is a turn like any
+// other, since it is taken on the owner's thread: they see words that change atomically. What is new
+// is the code of this same thread that it comes between, and that is of two kinds. The one counts on
+// being alone in the poller; the handler keeps out of it:
+//
+//     it comes between instructions of              and finds
+//     the loop of a worker: turns, the lists of     no branch in the run mark: it only enters
+//     polls, handed work, sleep, retirement, the
+//     end of a task, of a worker, of a runtime
+//     arming, and gathering a send                  arming_guard held: it only enters
+//     itself                                        nothing: it blocks all signals
+//     the start and end of the thread               no poller: the thread-local is set last, and
+//                                                   cleared first
+//     fork                                          in the parent a task; in the child it never
+//                                                   comes, as a pending signal is not inherited and
+//                                                   nobody there knows the thread, and from the
+//                                                   fork handler on there is no poller
+//
+// The other is all the rest of what a task may be in: weft's words, queues and locks, malloc, close,
+// a sanitizer, user code. All of that would stand a turn of another thread beside it. On the same
+// thread only one thing would be worse, to wait for it. So a turn in the handler waits for nothing:
+//   * It takes no lock: neither that of a descriptor, of the table, of a scope, of a heap nor of a
+//     queue. Compare-and-swap loops repeat only where another thread has got on, and what they were
+//     begun with before the signal is compared again after it.
+//   * It allocates nothing, and calls nothing but io_uring_enter without waiting, and nothing of the
+//     C library but that, if not to end the process by write and abort. Thread-locals are of the
+//     initial-exec model, so that reading them calls nothing. errno is kept; the kernel keeps the
+//     registers. It takes less than a kilobyte of stack beside the kernel's frame.
+//   * It has an end: 1024 completions, 1024 requests, 64 calls of at least 20 items of deferred work.
+//     That is a millisecond at worst. Who waits for a lock that the interrupted task holds waits for
+//     as long, as if the kernel had taken the thread off its processor; spin locks yield then.
+//
+// Everything that is not atomic is the owner's own, and only the compiler could reorder it. The mark
+// is set by a release and followed by a signal fence when it is cleared, the guard has a fence on its
+// inner side both times, and the handler has one after it has looked at the mark.
+//
+// System calls that it interrupts are restarted where the kernel can do so.
 //
 // Which signal. SIGURG, as Go has it: its default action is to be ignored, so one that is sent by
 // mistake does no harm; nothing in the C library uses it; debuggers pass it on; and programs that

@@ -46,9 +46,11 @@ constexpr std::uint64_t user_data_of(const poll_record& record) noexcept {
 constexpr unsigned enters_per_turn = 8;
 /// A turn takes at most so many completions, so that those who were readied get to run.
 constexpr unsigned completions_per_turn = 256;
-/// The same for a turn in the signal handler, which others wait for.
+/// The same for a turn in the signal handler, which others wait for. About a millisecond at worst,
+/// less than the kernel itself takes when it lets another thread run.
 constexpr unsigned enters_per_interrupt = 64;
 constexpr unsigned completions_per_interrupt = 1024;
+constexpr unsigned requests_per_interrupt = 1024;
 /// A multishot poll is given up after so many events in a row that nobody waited for.
 constexpr std::uint8_t unused_events_limit = 32;
 /// See the head of ring_poller.hpp.
@@ -147,21 +149,22 @@ bool ring_poller::interrupt_owner(::pid_t thread) noexcept {
 
 // As a turn; but a loss is left to the owner, which repairs it at leisure, and so is a kernel that
 // refuses. Nothing that waits is told before the end, so there is no point in a small slice. Where
-// nobody looks after what is found (there is one processor only, or the signal came from elsewhere),
-// and where the branch of a gathered send is about to be suspended, the kernel gets what is prepared,
-// no more.
+// nobody looks after what is found (there is one processor only, or the signal came from elsewhere)
+// the kernel gets what is prepared, no more.
 void ring_poller::serve_interrupted(bool runs_task) noexcept {
-    if (!runs_task || arming.held() || !mark().stranded() || sends_.preparing()) {
+    if (!runs_task || arming.held() || !mark().stranded()) {
         ring_.enter_for_others();
         return;
     }
     branch_list none;
     later_ = &handed_;
-    take_requests();
+    // What was taken before comes first; to put more in front of it takes a step for each.
+    if (uncancelled_ == no_record) uncancelled_ = inbox_.take();
     unsigned left = completions_per_interrupt;
+    unsigned requests = requests_per_interrupt;
     for (unsigned entered = 0; entered < enters_per_interrupt; ++entered) {
         left -= reap(left, none);
-        push_waiting(none);
+        requests -= push_waiting(none, requests);
         if (left == 0 || (ring_.unsubmitted() == 0 && !ring_.needs_enter())) break;
         const int error = ring_.enter();
         judge(error);
@@ -169,6 +172,8 @@ void ring_poller::serve_interrupted(bool runs_task) noexcept {
     }
     reap(left, none);
     later_ = nullptr;
+    waits_for_next_signal_.store(!unarmed_.empty() || uncancelled_ != no_record,
+                                 std::memory_order_relaxed);
     if (lost_) rung_ = true;  // The owner must not sleep before it has taken a turn.
     WEFT_ASSERT(none.empty());
 }
@@ -231,19 +236,20 @@ int ring_poller::arm(poll_record& record) noexcept {
     return 0;
 }
 
-void ring_poller::push_waiting(branch_list& readied) noexcept {
+unsigned ring_poller::push_waiting(branch_list& readied, unsigned limit) noexcept {
     if (!doorbell_armed_ && !ending_ && make_space()) push_doorbell();
     if (retiring_ && !cancel_all_sent_ && !polls_.empty() && make_space()) {
         push_cancel_all();
         cancel_all_sent_ = true;
     }
-    while (poll_record* const record = unarmed_.front()) {
-        if (!make_space()) return;
+    unsigned done = 0;
+    for (; poll_record* const record = unarmed_.front(); ++done) {
+        if (done == limit || !make_space()) return done;
         unarmed_.remove(*record);
         push_poll(*record);
     }
-    while (uncancelled_ != no_record) {
-        if (!make_space()) return;
+    for (; uncancelled_ != no_record; ++done) {
+        if (done == limit || !make_space()) return done;
         poll_record& record = descriptors.record(uncancelled_);
         uncancelled_ = record.next_request;
         if (descriptor_of(record).take_cancel_request(record, readied, later_)) {
@@ -252,6 +258,7 @@ void ring_poller::push_waiting(branch_list& readied) noexcept {
             push_cancel(record);
         }
     }
+    return done;
 }
 
 // Requests.
@@ -283,7 +290,7 @@ void ring_poller::wake() noexcept {
 // Turns.
 
 bool ring_poller::has_work() const noexcept {
-    return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() ||
+    return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() || lost_ ||
            !inbox_.empty() || !handed_.empty();
 }
 
@@ -310,7 +317,9 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
 }
 
 void ring_poller::be_back(branch_list& readied) noexcept {
+    WEFT_ASSERT(!arming.held() && later_ == nullptr);
     mark().back();
+    waits_for_next_signal_.store(false, std::memory_order_relaxed);
     if (!handed_.empty()) [[unlikely]] handed_.finish(readied);
 }
 
@@ -327,7 +336,14 @@ void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
 
 /// What an enter says. Of the expected errors none but a loss has to be acted upon here, since a
 /// turn looks at what is left afterwards: entries in the queue, completions, flags.
+///
+/// In the handler a loss is kept for the owner. Everything else it is left to meet itself: to measure
+/// for how long a kernel refuses, and to end the process with a message, is no work for a handler.
 void ring_poller::judge(int error) noexcept {
+    if (later_ != nullptr) [[unlikely]] {
+        lost_ |= error == EBADR;
+        return;
+    }
     switch (error) {
     case 0:
     case ETIME:  // The deadline of a wait has passed.
@@ -403,8 +419,13 @@ bool ring_poller::gather_send(io_operation& sending, int fd, const void* data,
                               std::size_t size) noexcept {
     // Without the rescue signal nothing bounds how long a task may keep the entry waiting.
     if (!may_interrupt_ || sends_.full()) return false;
-    const while_arming guard(*this);  // The position must be that of the entry.
-    if (ring_.space() == 0) return false;
+    // Until publish_gathered(): the position must be that of the entry, which may complete at any
+    // moment then, and the branch must be suspended before it is readied.
+    arming.begin();
+    if (ring_.space() == 0) {
+        arming.end();
+        return false;
+    }
     io_uring_sqe entry{};
     io_uring_prep_send(&entry, fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     entry.user_data = user_data(entry_kind::send, sends_.add(sending, ring_.next_position()));

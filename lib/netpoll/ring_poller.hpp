@@ -29,7 +29,8 @@
 // entry is not submitted, and as long as its completion is not taken, its operation is held in
 // `sends_`, and its branch is nowhere else. A completion names a slot of that table, never a frame.
 // While a task keeps the owner, its completion is taken in the handler of the rescue signal, and
-// others ready its branch.
+// others ready its branch; not before that is suspended, since the handler is kept from it until
+// then.
 //   * Refused. An entry that the kernel did not take stays in the queue, and so does its operation,
 //     until a later turn; the worker does not sleep on a futex meanwhile. To take it out again and
 //     make the call would be a race against the handler of the signal.
@@ -50,7 +51,9 @@
 // the owner itself when it is back (handed_list.hpp). So nothing of the owner is touched by another
 // thread, completions are taken however many come, and the fast path has no lock. The ring counts
 // as stranded from then on until its owner is back (stranded_mark.hpp): whoever would wait for a
-// poll there arms one on its own ring instead, which is faster than the next signal.
+// poll there arms one on its own ring instead, which is faster than the next signal. A turn in the
+// handler has limits; what it leaves behind is told to whoever looks, and the next signal goes on.
+// A loss of completions, and a kernel that refuses, are left to the owner.
 //
 // Rejected: reading the completions from outside without taking them (their queue is full after a
 // while, with those of polls that have moved away, and closes wait for the owner); taking them from
@@ -79,6 +82,7 @@
 #include <weft/detail/netpoll/poll_record.hpp>
 #include <weft/detail/netpoll/request_inbox.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -125,7 +129,7 @@ public:
     int arm(poll_record& record) noexcept override;
     bool gather_send(io_operation& sending, int fd, const void* data,
                      std::size_t size) noexcept override;
-    void publish_gathered() noexcept override { sends_.publish(); }
+    void publish_gathered() noexcept override { arming.end(); }
     bool has_gathered() const noexcept override { return sends_.any(); }
     void hand_over_for_owner(::pid_t thread) noexcept override;
 
@@ -156,8 +160,12 @@ private:
         WEFT_ASSERT(unreleased_ != 0);
         --unreleased_;
     }
+
+    static constexpr unsigned no_limit = ~0U;
+
     void take_requests() noexcept;
-    void push_waiting(branch_list& readied) noexcept;
+    /// At most `limit` of the polls and requests that wait. Returns with how many it has dealt.
+    unsigned push_waiting(branch_list& readied, unsigned limit = no_limit) noexcept;
     bool make_space() noexcept;
     void push_poll(poll_record& record) noexcept;
     void push_cancel(const poll_record& record) noexcept;
@@ -166,7 +174,7 @@ private:
     /// Any thread: would the owner find something?
     bool wants_turn() const noexcept {
         return ring_.needs_enter() || ring_.has_completions() || ring_.unsubmitted() != 0 ||
-               !inbox_.empty();
+               !inbox_.empty() || waits_for_next_signal_.load(std::memory_order_relaxed);
     }
 
     void be_back(branch_list& readied) noexcept;
@@ -200,10 +208,13 @@ private:
     record_ref uncancelled_ = no_record;  ///< Requests that were taken; linked as the inbox.
     std::size_t unreleased_ = 0;
 
-    gathered_sends<layer, io_operation> sends_;
+    gathered_sends<io_operation> sends_;
     request_inbox<layer> inbox_;  ///< Records to cancel.
     handed_work handed_;
     handed_work* later_ = nullptr;  ///< In the handler: the one above.
+    /// The handler could not push everything: it had done enough, or the kernel refused. Relaxed
+    /// everywhere: a hint, for whoever looks again and again.
+    layer::atomic<bool> waits_for_next_signal_{false};
 };
 
 }  // namespace weft::detail

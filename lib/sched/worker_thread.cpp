@@ -19,7 +19,10 @@ namespace weft::detail {
 
 namespace {
 
-constinit thread_local worker_thread* this_thread_worker = nullptr;
+/// Of the initial-exec model, since a signal handler asks for it (rescue_signal.cpp): elsewhere, in a
+/// shared library, to find it may take a lock of the loader, or memory.
+constinit thread_local worker_thread* this_thread_worker [[gnu::tls_model("initial-exec")]] =
+    nullptr;
 
 /// Half a ring moves to the global queue.
 struct overflow_to {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "lib/netpoll/rescue_signal.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/scheduler.hpp"
@@ -449,6 +450,64 @@ TEST_CASE("rescues at any time lose no wake-up and no close", "[faults]") {
     };
     const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     weft::run(main(), {.processors = 3, .hog_report = 1h, .log = [](std::string_view) {}});
+    CHECK(answers == storm_connections * storm_rounds);
+}
+
+namespace {
+
+/// A thread that interrupts all workers again and again, whatever they do just then, and takes what
+/// they hand over, as the watchdog does beside it.
+class restless_rescuer {
+public:
+    explicit restless_rescuer(weft::detail::runtime_core& of) : thread_([this, &of] { run(of); }) {}
+    ~restless_rescuer() {
+        stopped_ = true;
+        thread_.join();
+    }
+    restless_rescuer(const restless_rescuer&) = delete;
+    restless_rescuer& operator=(const restless_rescuer&) = delete;
+
+private:
+    void run(weft::detail::runtime_core& of) {
+        while (!stopped_) {
+            for (std::uint32_t i = 0; i < of.worker_count(); ++i) {
+                weft::detail::worker_thread& each = of.worker_at(i);
+                if (!each.own_poller().interrupt_owner(each.thread().id)) return;
+                weft::detail::send_rescue_signal(each.thread().id);  // Whether it wants it or not.
+                weft::detail::branch_list readied;
+                each.own_poller().take_for_owner(readied);
+                if (!readied.empty()) of.inject(readied);
+            }
+            // A different moment each time.
+            compute_for(std::chrono::microseconds(++pause_ % 17));
+        }
+    }
+
+    std::atomic<bool> stopped_{false};
+    unsigned pause_ = 0;
+    std::thread thread_;
+};
+
+}  // namespace
+
+// Thousands of signals in each second, at any instruction of the workers: in the poller, while a
+// poll is armed, while sends are gathered, while descriptors are closed.
+TEST_CASE("rescues at any instant lose no wake-up and no close", "[faults]") {
+    int answers = 0;
+    auto main = [&]() -> weft::task<> {
+        auto listener = tcp_listener::bind(endpoint::parse(loopback));
+        const restless_rescuer rescuer(weft::test::this_core());
+        auto acceptor = weft::co_spawn(
+            accept_all(listener, storm_connections * storm_rounds / 10));
+        std::vector<weft::join_handle<int>> asking;
+        for (unsigned i = 0; i < storm_connections; ++i) {
+            asking.push_back(weft::co_spawn(ask(listener.local_endpoint(), i)));
+        }
+        for (auto& each : asking) answers += co_await std::move(each);
+        co_await std::move(acceptor);
+    };
+    const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
+    weft::run(main(), {.processors = 2, .hog_report = 1h, .log = [](std::string_view) {}});
     CHECK(answers == storm_connections * storm_rounds);
 }
 

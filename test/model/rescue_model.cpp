@@ -40,6 +40,13 @@ struct handed {
     }
 };
 
+// Of a descriptor: here only how many there are.
+struct counted_references {
+    layer::atomic<int>& of;
+    void add() const { of.fetch_add(1, order::relaxed); }
+    void drop() const { of.fetch_sub(1, order::relaxed); }
+};
+
 // The polls are counted by both workers, without order.
 struct fixture : two_rings<fixture, side_of<2>, layer::atomic<int>> {
     weft::detail::stranded_mark<layer> mark;  // Of ring 0.
@@ -53,8 +60,9 @@ struct fixture : two_rings<fixture, side_of<2>, layer::atomic<int>> {
 
     explicit fixture(int messages) : wanted(messages) { file.overflows = false; }
 
-    auto wait_at(unsigned here) {
-        return reads.wait(&branch, static_cast<std::uint16_t>(here), no_references{},
+    template <class References = no_references>
+    auto wait_at(unsigned here, References references = {}) {
+        return reads.wait(&branch, static_cast<std::uint16_t>(here), references,
                           [this](std::uint16_t at) { return at == 0 && mark.stranded(); });
     }
     void arm(unsigned here, const weft::detail::wait_decision& decision) {
@@ -250,11 +258,10 @@ void closes_while_it_arms() {
     const auto arms = [&] {
         all.unreleased.fetch_add(1, order::relaxed);  // Of the operation.
         all.arming.begin();
-        const auto decision = all.wait_at(0);
+        const auto decision = all.wait_at(0, counted_references{all.unreleased});
         // A step, so that anything may happen before.
         if (all.signal.load(order::relaxed) != 0) all.serve_interrupted();
         if (decision.arms) {
-            all.unreleased.fetch_add(1, order::relaxed);
             all.file.submit(decision.armed.record, 0, decision.armed.multishot,
                             decision.armed.sequence);
         }

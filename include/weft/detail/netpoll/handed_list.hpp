@@ -5,6 +5,7 @@
 //
 //     party              steps, in this order
 //     owner, arming      guard on; the home word names this ring; the poll enters the ring; guard off
+//     owner, gathering   guard on; the send enters the ring; its branch is suspended; guard off
 //     owner, in the      a task runs and the guard is off: takes a whole turn, and puts what needs
 //     handler            more than that into a list
 //     rescuer            takes the list, and does what it asks for
@@ -14,10 +15,12 @@
 // is the owner, and takes requests and completions as in any other turn, with no lock, no copy and
 // no limit but its own. Three things it must not do.
 //
-// It must not come between steps that a turn takes for one. Those are in the poller itself, and in
-// arming: once the home word names the ring, anybody may ask for the poll to be cancelled, and a
-// request that is taken before the poll is in the ring finds nothing to cancel, and is gone. The
-// first are excluded since a turn is taken only while a task runs, the second by the guard.
+// It must not come between steps that a turn takes for one. Those are in the poller itself, in
+// arming, and in the gathering of a send. Once the home word names the ring, anybody may ask for the
+// poll to be cancelled, and a request that is taken before the poll is in the ring finds nothing to
+// cancel, and is gone. Once a send is in the ring it may complete, and its branch would be readied
+// before it is suspended. The first are excluded since a turn is taken only while a task runs, the
+// others by the guard. What else the owner's thread may be doing is in lib/netpoll/rescue_signal.hpp.
 //
 // It must not take a lock, since its own thread may hold it. Completing a waiter may need the queue
 // of a runtime; ending the life of a descriptor needs the table's lock. Both are left in lists.

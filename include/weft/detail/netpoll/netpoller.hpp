@@ -119,7 +119,7 @@ public:
     virtual bool interrupt_owner(::pid_t) noexcept { return false; }
     virtual void take_for_owner(branch_list&) noexcept {}
 
-    /// Owner: see handed_list.hpp.
+    /// Owner: keeps its signal handler from the poller; see handed_list.hpp.
     arming_guard<layer> arming;
 
     /// Owner, cheap: are entries prepared that the kernel has not seen?
@@ -138,7 +138,7 @@ public:
         return false;
     }
     /// Owner, as the last act of whoever has had a send taken over, after which it touches neither
-    /// the operation nor its branch: the branch is suspended.
+    /// the operation nor its branch: the branch is suspended. `arming` is held until then.
     virtual void publish_gathered() noexcept {}
     /// Owner: have sends been taken over that have not ended?
     virtual bool has_gathered() const noexcept { return false; }
