@@ -281,7 +281,8 @@ branch* worker_thread::look() {
         }
     }
     bool readied = run_timers_of(p);
-    if (io_->has_work()) {
+    // What was gathered may have been sent, and taken, in a signal handler.
+    if (io_->has_work() || gathering_.open()) {
         readied = poll_io() || readied;
     }
     if (readied || p.queue.size() != 0) {
