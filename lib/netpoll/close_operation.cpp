@@ -4,6 +4,8 @@
 #include "lib/netpoll/poll_descriptor.hpp"
 #include "lib/netpoll/system_calls.hpp"
 
+#include <weft/detail/sched/worker.hpp>
+
 namespace weft::detail {
 
 close_operation::~close_operation() {
@@ -23,8 +25,14 @@ bool close_operation::start(branch& waiter) noexcept {
     if (waits) descriptor.drop_reference(readied);
     ready_each(readied);
     if (waits) return park(waiter, *this);
-    // Nobody can join a life that is just being ended; that takes one close(2) on another thread.
-    while (may_wait && !ended() && !descriptor.inherited()) layer::yield_thread();
+    // Nobody can join a life that is just being ended; that takes one close(2) on another thread. Or
+    // it has lost its last reference in a signal handler on this very thread, which leaves it to
+    // whoever looks, and it may be long before somebody else does (handed_list.hpp).
+    while (may_wait && !ended() && !descriptor.inherited()) {
+        waiter.current->io().take_for_owner(readied);
+        ready_each(readied);
+        layer::yield_thread();
+    }
     return true;
 }
 

@@ -106,6 +106,7 @@ ring_poller::~ring_poller() {
         ::sched_yield();
     }
     await_visitors();
+    WEFT_ASSERT(handed_.empty());  // Its worker took everything when it left its loop.
     if (doorbell_ >= 0) sys().close(doorbell_);
     ready_each(readied);
 }

@@ -518,6 +518,85 @@ TEST_CASE("rescues at any instant lose no wake-up and no close", "[faults]") {
 
 namespace {
 
+/// Returns how many messages came until the end of the stream, or until it was closed. -1: it failed.
+weft::task<int> read_impatiently(tcp_stream& from, unsigned seed) {
+    std::array<std::byte, 1> byte;
+    for (int got = 0;;) {
+        const auto limit = std::chrono::microseconds(++seed % 7 * 50);
+        const auto read = co_await weft::as_result(weft::with_timeout(limit, from.read_some(byte)));
+        if (read && *read == 1) {
+            ++got;
+        } else if (read || read.error() == weft::errc::closed) {
+            co_return got;
+        } else if (read.error() != std::errc::timed_out) {
+            co_return -1;
+        }
+        if (seed % 5 == 0) compute_for(std::chrono::microseconds(seed % 3 * 300));
+    }
+}
+
+weft::task<> close_beside(tcp_stream& closing) {
+    co_await closing.close();
+}
+
+/// The reader's stream is ended by the peer, or closed while somebody reads, and by two at once.
+/// True: everything came that had to.
+weft::task<bool> end_in_one_way(tcp_stream here, tcp_stream there, unsigned seed) {
+    constexpr int sent = 20;
+    const bool by_peer = seed % 2 == 0;
+    auto reader = weft::co_spawn(read_impatiently(here, seed));
+    const std::array<std::byte, 1> byte{};
+    for (int i = 0; i < sent; ++i) {
+        co_await there.write_all(byte);
+        if (++seed % 4 == 0) co_await weft::sleep_for(std::chrono::microseconds(seed % 11 * 20));
+    }
+    int got = -1;
+    if (by_peer) {
+        co_await there.close();
+        got = co_await std::move(reader);
+    }
+    auto other_closer = weft::co_spawn(close_beside(here));
+    co_await here.close();
+    co_await std::move(other_closer);
+    if (!by_peer) {
+        got = co_await std::move(reader);
+        co_await there.close();
+    }
+    co_return by_peer ? got == sent : got >= 0 && got <= sent;
+}
+
+weft::task<int> end_in_all_ways(int rounds) {
+    int wrong = 0;
+    auto listener = tcp_listener::bind(endpoint::parse(loopback));
+    for (int round = 0; round < rounds; ++round) {
+        std::vector<weft::join_handle<bool>> ending;
+        for (unsigned i = 0; i < 8; ++i) {
+            tcp_stream there = co_await tcp_stream::connect(listener.local_endpoint());
+            tcp_stream here = co_await listener.accept();
+            ending.push_back(weft::co_spawn(end_in_one_way(std::move(here), std::move(there), i)));
+        }
+        for (auto& each : ending) wrong += co_await std::move(each) ? 0 : 1;
+    }
+    co_return wrong;
+}
+
+}  // namespace
+
+// A waiter that was taken in the handler is completed later, by somebody else; meanwhile its time is
+// over, its stream is closed, or both are, and the other closer may be the interrupted task itself.
+TEST_CASE("rescues at any instant race stops and closes", "[faults]") {
+    int wrong = -1;
+    auto main = [&]() -> weft::task<> {
+        const restless_rescuer rescuer(weft::test::this_core());
+        wrong = co_await end_in_all_ways(40);
+    };
+    const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
+    weft::run(main(), {.processors = 2, .hog_report = 1h, .log = [](std::string_view) {}});
+    CHECK(wrong == 0);
+}
+
+namespace {
+
 constexpr int latency_rounds = 15;
 
 /// How long a message waits for its reader while the worker of its poll is kept. The writer is a
