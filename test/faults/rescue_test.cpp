@@ -332,7 +332,8 @@ TEST_CASE("fault 36: who has left the ring of a kept worker needs its thread no 
                 if (!spin_until([&] { return blocked.load(); })) break;
             }
         });
-        left = spin_until([&] { return socket.received == warm + 1 && socket.waits_on != ::gettid(); });
+        left = spin_until(
+            [&] { return socket.received == warm + 1 && socket.waits_on != ::gettid(); });
         sigset_t signals, before;
         ::sigemptyset(&signals);
         ::sigaddset(&signals, SIGURG);
@@ -414,7 +415,8 @@ weft::task<> answer(tcp_stream stream, unsigned seed, storm kind) {
 }
 
 /// Each tenth answer is followed by a new connection.
-weft::task<int> ask(endpoint to, unsigned seed, storm kind, int rounds) {
+weft::task<int> ask(endpoint to, unsigned seed, storm kind, int rounds,
+                    weft::test::watchdog& watchdog) {
     int answers = 0;
     std::array<std::byte, 1> byte{};
     const bool computes = kind == storm::of_tasks_that_compute;
@@ -422,9 +424,12 @@ weft::task<int> ask(endpoint to, unsigned seed, storm kind, int rounds) {
         tcp_stream stream = co_await tcp_stream::connect(to);
         for (int i = 0; i < 10; ++i) {
             co_await stream.write_all(byte);
-            if (computes && ++seed % 7 == 0) compute_for(std::chrono::microseconds(seed % 4 * 1000));
+            if (computes && ++seed % 7 == 0) {
+                compute_for(std::chrono::microseconds(seed % 4 * 1000));
+            }
             co_await stream.read_exact(byte);
             ++answers;
+            watchdog.progress();
         }
         co_await stream.close();
     }
@@ -438,14 +443,14 @@ weft::task<> accept_all(tcp_listener& listener, int count, storm kind) {
 }
 
 /// Returns how many answers were missing.
-weft::task<int> raise_storm(storm kind, int rounds) {
+weft::task<int> raise_storm(storm kind, int rounds, weft::test::watchdog& watchdog) {
     int missing = storm_connections * rounds;
     auto listener = tcp_listener::bind(endpoint::parse(loopback));
     auto acceptor =
         weft::co_spawn(accept_all(listener, storm_connections * rounds / 10, kind));
     std::vector<weft::join_handle<int>> asking;
     for (unsigned i = 0; i < storm_connections; ++i) {
-        asking.push_back(weft::co_spawn(ask(listener.local_endpoint(), i, kind, rounds)));
+        asking.push_back(weft::co_spawn(ask(listener.local_endpoint(), i, kind, rounds, watchdog)));
     }
     for (auto& each : asking) missing -= co_await std::move(each);
     co_await std::move(acceptor);
@@ -455,11 +460,11 @@ weft::task<int> raise_storm(storm kind, int rounds) {
 }  // namespace
 
 TEST_CASE("rescues at any time lose no wake-up and no close", "[faults]") {
+    weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     int missing = -1;
     auto main = [&]() -> weft::task<> {
-        missing = co_await raise_storm(storm::of_tasks_that_compute, storm_rounds);
+        missing = co_await raise_storm(storm::of_tasks_that_compute, storm_rounds, watchdog);
     };
-    const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     weft::run(main(), {.processors = 3, .hog_report = 1h, .log = [](std::string_view) {}});
     CHECK(missing == 0);
 }
@@ -504,13 +509,13 @@ private:
 // Thousands of signals in each second, at any instruction of the workers: in the poller, while a
 // poll is armed, while sends are gathered, while descriptors are closed.
 TEST_CASE("rescues at any instant lose no wake-up and no close", "[faults]") {
+    weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     int missing = -1, missing_short = -1;
     auto main = [&]() -> weft::task<> {
         const restless_rescuer rescuer(weft::test::this_core());
-        missing = co_await raise_storm(storm::of_tasks_that_compute, storm_rounds);
-        missing_short = co_await raise_storm(storm::of_short_tasks, 20 * storm_rounds);
+        missing = co_await raise_storm(storm::of_tasks_that_compute, storm_rounds, watchdog);
+        missing_short = co_await raise_storm(storm::of_short_tasks, 20 * storm_rounds, watchdog);
     };
-    const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     weft::run(main(), {.processors = 2, .hog_report = 1h, .log = [](std::string_view) {}});
     CHECK(missing == 0);
     CHECK(missing_short == 0);
@@ -518,7 +523,8 @@ TEST_CASE("rescues at any instant lose no wake-up and no close", "[faults]") {
 
 namespace {
 
-/// Returns how many messages came until the end of the stream, or until it was closed. -1: it failed.
+/// Returns how many messages came until the end of the stream, or until it was closed, or -1 where
+/// it failed.
 weft::task<int> read_impatiently(tcp_stream& from, unsigned seed) {
     std::array<std::byte, 1> byte;
     for (int got = 0;;) {
@@ -565,7 +571,7 @@ weft::task<bool> end_in_one_way(tcp_stream here, tcp_stream there, unsigned seed
     co_return by_peer ? got == sent : got >= 0 && got <= sent;
 }
 
-weft::task<int> end_in_all_ways(int rounds) {
+weft::task<int> end_in_all_ways(int rounds, weft::test::watchdog& watchdog) {
     int wrong = 0;
     auto listener = tcp_listener::bind(endpoint::parse(loopback));
     for (int round = 0; round < rounds; ++round) {
@@ -575,7 +581,10 @@ weft::task<int> end_in_all_ways(int rounds) {
             tcp_stream here = co_await listener.accept();
             ending.push_back(weft::co_spawn(end_in_one_way(std::move(here), std::move(there), i)));
         }
-        for (auto& each : ending) wrong += co_await std::move(each) ? 0 : 1;
+        for (auto& each : ending) {
+            wrong += co_await std::move(each) ? 0 : 1;
+            watchdog.progress();
+        }
     }
     co_return wrong;
 }
@@ -585,12 +594,12 @@ weft::task<int> end_in_all_ways(int rounds) {
 // A waiter that was taken in the handler is completed later, by somebody else; meanwhile its time is
 // over, its stream is closed, or both are, and the other closer may be the interrupted task itself.
 TEST_CASE("rescues at any instant race stops and closes", "[faults]") {
+    weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     int wrong = -1;
     auto main = [&]() -> weft::task<> {
         const restless_rescuer rescuer(weft::test::this_core());
-        wrong = co_await end_in_all_ways(40);
+        wrong = co_await end_in_all_ways(40, watchdog);
     };
-    const weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     weft::run(main(), {.processors = 2, .hog_report = 1h, .log = [](std::string_view) {}});
     CHECK(wrong == 0);
 }
