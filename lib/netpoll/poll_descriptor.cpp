@@ -128,7 +128,7 @@ void poll_descriptor::drop_reference(branch_list& readied) noexcept {
 
 bool poll_descriptor::may_wait_unverified(direction which, branch& waiter) noexcept {
     worker& here = *waiter.current;
-    return side_of(which).take_emptied(here.io().home()) && here.saturated() &&
+    return side_of(which).take_emptied(here.io().home()) && here.may_ask_later() &&
            here.io().unverified.admits();
 }
 

@@ -105,10 +105,20 @@ void watchdog::run() noexcept {
 }
 
 void watchdog::rest() noexcept {
-    if (!rest_.begin_rest([this] { return runtime_.idle.all_parked(); })) { return; }
+    if (!rest_.begin_rest([this] { return runtime_.idle.all_parked(); },
+                          [this] { return any_wait_noted(); })) {
+        return;
+    }
     while (rest_.value() == rest_.resting) {
         futex_wait(rest_.word(), rest_.resting, no_deadline);
     }
+}
+
+bool watchdog::any_wait_noted() noexcept {
+    for (std::uint32_t i = 0; i < runtime_.worker_count(); ++i) {
+        if (!runtime_.worker_at(i).own_poller().unverified.empty()) { return true; }
+    }
+    return false;
 }
 
 watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
@@ -121,7 +131,9 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
     activity seen = activity::none;
     for (std::uint32_t i = 0; i < std::min<std::size_t>(count, watched_.size()); ++i) {
         watched& each = watched_[i];
-        look_at(runtime_.worker_at(i), each, elapsed);
+        worker_thread& worker = runtime_.worker_at(i);
+        look_at(worker, each, elapsed);
+        remind_of_waits(worker, !each.watch.active());
         if (each.watch.lasts()) {
             seen = activity::lasting;
         } else if (each.watch.active() && seen == activity::none) {
@@ -153,6 +165,14 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
         of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report);
     act(worker, of.watch, verdict);
     if (verdict.relieve) { relieve(worker, of); }
+}
+
+// A worker that runs branches sees the bit before the next one; waking it would cost a system call
+// for nothing.
+void watchdog::remind_of_waits(worker_thread& worker, bool sleeps) noexcept {
+    if (worker.own_poller().unverified.empty()) { return; }
+    worker.set_attention(attention::waits_noted);
+    if (sleeps) { worker.wake(); }
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@
 //     somebody is idle, or 10 ms have passed      completions, and wakes who waits for them
 //     due timers and branches of a worker that    fires the timers, and moves the branches to the
 //     has run one branch for 10 ms, nobody idle   global queue
+//     waits of the worker that are unverified     waits_noted: it asks the kernel about the old ones;
+//                                                 wakes it if it has not run anything for a look
 //     the runtime ends, and a worker does not     calls runtime_options::on_hang
 //     come back for shutdown_timeout
 //     the machine gives more or fewer processors  changes the number of processors, unless that was
@@ -32,8 +34,8 @@
 // after 10 to 15 ms. A look costs a few loads for each worker; the clock and the state of a thread
 // are asked for only when its branch goes on.
 //
-// When it sleeps. After 100 ms in which nothing has run it rests until a worker begins to work again
-// (rest_word.hpp). Sleeps are never longer than a few milliseconds otherwise, so nobody has to wake
+// When it sleeps. After 100 ms in which nothing has run, and when no wait is unverified, it rests
+// until a worker begins to work again (rest_word.hpp). Sleeps are never longer than a few milliseconds otherwise, so nobody has to wake
 // it while it watches.
 //
 // What time counts. A look counts at most twice the sleep that came before it, however late it is:
@@ -91,6 +93,10 @@ public:
     /// Has there been a thread? Constant from start() on.
     bool watches() const noexcept { return watches_; }
 
+    /// A worker that is not parked: does it look around, also after that worker has parked with
+    /// something that it has to be asked for?
+    bool is_awake() const noexcept { return watches_ && rest_.is_watching(); }
+
     /// A worker that has found work after it was without: see rest_word.hpp.
     void work_begins() noexcept {
         if (rest_.begin_work()) [[unlikely]] { wake(); }
@@ -126,8 +132,10 @@ private:
     void wake() noexcept;
     void run() noexcept;
     void rest() noexcept;
+    bool any_wait_noted() noexcept;
     activity look_around(nanoseconds elapsed) noexcept;
     void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
+    void remind_of_waits(worker_thread& worker, bool sleeps) noexcept;
     void relieve(worker_thread& worker, watched& of) noexcept;
     void take_queue(worker_thread& of, branch*& seen_next) noexcept;
     void take_timers(worker_thread& of) noexcept;

@@ -75,9 +75,8 @@ branch* worker::running() const noexcept {
     return static_cast<const worker_thread&>(*this).p.mark.running();
 }
 
-bool worker::saturated() const noexcept {
-    const auto& self = static_cast<const worker_thread&>(*this);
-    return runtime_->idle.parked_hint() == 0 && (self.p.queue.size() != 0 || io_->has_work());
+bool worker::may_ask_later() const noexcept {
+    return runtime_->idle.parked_hint() == 0 && runtime_->dog.is_awake();
 }
 
 bool worker::gather_send(io_operation& sending, int fd, const void* data,

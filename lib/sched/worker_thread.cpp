@@ -111,9 +111,6 @@ branch* worker_thread::next() {
         if (io_->has_work() && !gathering_.open()) {
             poll_io();
         }
-        if (turns_ % verify_period == 0) {
-            verify_waits(false);
-        }
     }
     if (gathering_.open() && gathering_.due(turns_, slice_tick())) {
         poll_io();
@@ -290,12 +287,6 @@ branch* worker_thread::look() {
             return taken;
         }
     }
-    // Also where thieves have taken what was readied: nobody sleeps over an unverified wait.
-    if (verify_waits(true)) {
-        if (branch* taken = take_readied()) {
-            return taken;
-        }
-    }
     if (!searching) {
         searching = runtime_->idle.begin_search();
     }
@@ -442,15 +433,10 @@ void worker_thread::repeat_operations(branch_list& readied) noexcept {
     readied = kept;
 }
 
-bool worker_thread::verify_waits(bool all) noexcept {
-    if (io_->unverified.empty()) {
-        return false;
-    }
+void worker_thread::verify_waits() noexcept {
     branch_list readied;
-    io_->verify_waits(all, readied);
-    const bool any = !readied.empty();
+    io_->verify_waits(false, readied);
     ready_batch(readied);
-    return any;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -524,7 +510,6 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 // no difference here.
 void worker_thread::sleep(monotonic_time deadline, bool, branch_list& brought) {
     WEFT_ASSERT(direct_ == nullptr);
-    WEFT_ASSERT(io_->unverified.empty());
     WEFT_ASSERT(!gathering_.open());
     timers_untold_ = false;
     const bool in_poller = io_->begin_sleep();
@@ -607,6 +592,9 @@ bool worker_thread::serve_attention() noexcept {
     }
     if (is_set(attention::slice_over)) {
         next_chain_ = next_chain_limit;
+    }
+    if (is_set(attention::waits_noted)) {
+        verify_waits();
     }
     if (is_set(attention::retire)) {
         retire_if_asked(*this, *runtime_);

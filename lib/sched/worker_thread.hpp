@@ -8,13 +8,12 @@
 //
 //     every 61st tick   one branch from the global queue, so that it cannot starve
 //     every 8th turn    own timers that are due; own poller, if its flags show work, but every 32nd
-//                       turn or earlier while sends are gathered (send_gathering.hpp); every 1024th
-//                       turn old waits that are unverified (unverified_waits.hpp)
+//                       turn or earlier while sends are gathered (send_gathering.hpp)
 //     runnext           inherits the time slice: no tick. At most 64 in a row, and none when 5 ms
 //                       have passed since the first; then what is in runnext goes behind the ring
 //     own ring          a new slice: one tick
 //     global queue      a batch
-//     own poller        without waiting; then all own waits that are unverified
+//     own poller        without waiting
 //     steal             four passes over the others in random order: rings; in the last pass also
 //                       due timers, and runnext if it stays there for about 3 us
 //     park              see parking_loop.hpp; sleep in the ring or on a futex
@@ -118,7 +117,6 @@ private:
 
     static constexpr std::uint32_t global_period = 61;
     static constexpr std::uint32_t poll_period = 8;
-    static constexpr std::uint32_t verify_period = 1024;  ///< A multiple of poll_period.
     static constexpr std::uint32_t next_chain_limit = 64;
     static constexpr monotonic_time slice_length = 5'000'000;
     static constexpr std::size_t timer_batch = 64;
@@ -139,7 +137,7 @@ private:
     void fire_due(processor& of, std::size_t limit, branch_list& readied) noexcept;
     bool poll_io() noexcept;
     void repeat_operations(branch_list& readied) noexcept;
-    bool verify_waits(bool all) noexcept;
+    void verify_waits() noexcept;
     void end_gathered_sends() noexcept;
     bool begin(branch& running) noexcept;
     void execute(branch* running) noexcept;

@@ -27,8 +27,11 @@ struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>,
     model::lifetime frame;
     layer::var<int> wanted;
     layer::var<bool> cancelled{false};
-    // The waits of each worker that are unverified; the least list shows most.
-    std::array<weft::detail::unverified_waits<side_of<MissesBeforeMove>, 1>, 2> unverified;
+    // The waits of each worker that are unverified, touched by that worker alone. One side needs
+    // one place; a second one would show a wait that is noted twice.
+    std::array<
+        weft::detail::unverified_waits<weft::detail::std_layer, side_of<MissesBeforeMove>, 2>, 2>
+        unverified;
     bool puts_off = false;   // Reads may be followed by such waits.
     bool is_stream = false;  // A read takes all there is, and the end is waited for.
     bool asks = true;
@@ -41,7 +44,7 @@ struct fixture : two_rings<fixture<MissesBeforeMove>, side_of<MissesBeforeMove>,
         ended.store(1, order::release);
     }
 
-    // What a worker does when it has nothing else to do, or now and then when it is busy.
+    // What a worker does when the watchdog says so.
     void verify(unsigned here) {
         const auto ask = [this](auto due) {
             for (auto& each : due) each.readable = file.readable();

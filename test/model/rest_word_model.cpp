@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Model of the watchdog's rest: it never sleeps while somebody works.
+// Model of the watchdog's rest: it never sleeps while somebody works, or has noted something that it
+// is to remind of.
 
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/rest_word.hpp>
@@ -30,6 +31,8 @@ struct fixture {
     // A worker that works until the watchdog has seen it, or 0. Relaxed on purpose.
     layer::atomic<int> working{0};
     layer::atomic<int> wakes{0};
+    // What the watchdog is to remind a worker of.
+    layer::atomic<bool> noted{false};
 
     explicit fixture(int parked) {
         for (int i = 0; i < parked; ++i) idle.park(workers[i], false);
@@ -44,6 +47,10 @@ struct fixture {
         working.store(1, order::relaxed);
         model::block_until([this] { return working.peek() == 0; }, "waiting to be watched");
     }
+    bool begin_rest() {
+        return rest.begin_rest([this] { return idle.all_parked(); },
+                               [this] { return noted.load(order::relaxed); });
+    }
     // As the watchdog's loop, which looks again and again while it does not rest.
     void watch(int expected) {
         int seen = 0;
@@ -53,7 +60,7 @@ struct fixture {
                 ++seen;
                 continue;
             }
-            if (rest.begin_rest([this] { return idle.all_parked(); })) {
+            if (begin_rest()) {
                 model::block_until([this] { return rest.word().peek() != rest.resting; },
                                    "the watchdog rests");
                 rest.end_rest();
@@ -131,12 +138,36 @@ void one_of_two_wakes() {
     bool rested = false;
     model::run_threads(
         model::named_thread{"watchdog",
-                            [&] { rested = all.rest.begin_rest([&] { return all.idle.all_parked(); }); }},
+                            [&] { rested = all.begin_rest(); }},
         model::named_thread{"worker", [&] { come_back(0); }},
         model::named_thread{"other worker", [&] { come_back(1); }});
     model::check(all.wakes.peek() <= 1, "two wake one watchdog");
     model::check(!rested || all.wakes.peek() == 1, "nobody wakes it");
     model::check(rested || all.rest.value() == all.rest.watching, "it seems to rest");
+}
+
+// A worker notes something and parks; whether it tells the watchdog that it works, or notes before it
+// has got that far.
+void a_worker_parks_with_a_note() {
+    fixture all(2);
+    bool seen = false;
+    model::run_threads(model::named_thread{"watchdog",
+                                           [&] {
+                                               for (int looks = 0; looks < 2 && !seen; ++looks) {
+                                                   seen = all.noted.load(order::relaxed);
+                                                   if (!seen && all.begin_rest()) { return; }
+                                               }
+                                           }},
+                       model::named_thread{"worker", [&] {
+                                               all.idle.unpark(all.workers[0], true);
+                                               if (model::choose(2) == 0) { all.begin_work(); }
+                                               if (all.rest.is_watching()) {
+                                                   all.noted.store(true, order::relaxed);
+                                               }
+                                               all.idle.park(all.workers[0], true);
+                                           }});
+    model::check(all.rest.value() != all.rest.resting || !all.noted.peek(),
+                 "it rests over a note");
 }
 
 void it_ends() {
@@ -164,6 +195,7 @@ const model::scenario scenarios[] = {
     {"a worker parks and comes back", a_worker_parks_and_comes_back},
     {"two workers wake up", two_workers_wake_up},
     {"one of two wakes", one_of_two_wakes},
+    {"a worker parks with a note", a_worker_parks_with_a_note},
     {"it ends", it_ends},
 };
 

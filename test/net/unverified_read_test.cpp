@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -55,6 +56,11 @@ public:
 
     void send(std::string_view text, int flags = 0) const {
         CHECK(::send(fd_, text.data(), text.size(), flags) == static_cast<ssize_t>(text.size()));
+    }
+    /// Blocks until so many bytes have come; false if they do not.
+    bool receive(std::size_t size) const {
+        std::array<char, 64> buffer;
+        return ::recv(fd_, buffer.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size);
     }
     void shut_down() const { CHECK(::shutdown(fd_, SHUT_WR) == 0); }
 
@@ -211,6 +217,31 @@ weft::task<> read_messages(int count) {
     }
 }
 
+weft::task<> echo_all(weft::net::tcp_stream stream) {
+    for (;;) {
+        const std::string text = co_await read_text(stream);
+        if (text.empty()) co_return;
+        co_await stream.write_all(std::as_bytes(std::span(text)));
+    }
+}
+
+/// The worker sleeps after each message, since the peer is a thread that waits for the answer.
+weft::task<> answer_messages(int count) {
+    auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse("127.0.0.1:0"));
+    const raw_client client(listener);
+    auto echo = weft::co_spawn(echo_all(co_await listener.accept()));
+    std::atomic<bool> answered{true};
+    std::jthread peer([&] {
+        for (int i = 0; i < count; ++i) {
+            client.send("message");
+            if (!client.receive(7)) answered = false;
+        }
+        client.shut_down();
+    });
+    co_await std::move(echo);
+    CHECK(answered);
+}
+
 /// Every receive gets one byte, whatever is there.
 system_calls short_receives() {
     system_calls table = kernel_system_calls();
@@ -223,6 +254,18 @@ system_calls short_receives() {
         return kernel_system_calls().poll(asked, count, milliseconds);
     };
     return table;
+}
+
+/// Nothing but the watchdog is there to find what each read leaves behind.
+weft::task<> read_byte_by_byte_alone() {
+    auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse("127.0.0.1:0"));
+    const raw_client client(listener);
+    weft::net::tcp_stream stream = co_await listener.accept();
+    co_await warm_up(client, stream);
+    const std::string text(500, 'x');
+    client.send(text);
+    std::size_t got = 0;
+    while (got < text.size()) got += (co_await read_text(stream)).size();
 }
 
 weft::task<> read_byte_by_byte(bool busy) {
@@ -257,7 +300,7 @@ struct stand_in {
     }
 };
 
-using list = weft::detail::unverified_waits<stand_in, 4>;
+using list = weft::detail::unverified_waits<weft::detail::std_layer, stand_in, 4>;
 
 void note(list& in, stand_in& side) {
     side.waiting = true;
@@ -307,13 +350,37 @@ TEST_CASE("a small message costs one receive where there is more to do", "[net]"
     CHECK(receives < 1100);
 }
 
+TEST_CASE("a small message costs one receive where a worker sleeps after each", "[net]") {
+    system_calls counting = kernel_system_calls();
+    counting.recv = [](int fd, void* buffer, std::size_t size, int flags) {
+        ++receives;
+        return kernel_system_calls().recv(fd, buffer, size, flags);
+    };
+    const replaced_calls replaced(counting);
+    on_each_backend(
+        [] {
+            receives = 0;
+            return answer_messages(1000);
+        },
+        1);
+    CHECK(receives < 1100);
+}
+
+TEST_CASE("row 45: what short reads leave behind wakes a worker that sleeps", "[faults][net]") {
+    const replaced_calls replaced(short_receives());
+    questions = 0;
+    on_each_backend([] { return read_byte_by_byte_alone(); }, 1);
+    CHECK(questions > 0);
+}
+
 TEST_CASE("row 45: short reads delay nothing for long", "[faults][net]") {
     const replaced_calls replaced(short_receives());
     for (const bool busy : {false, true}) {
         questions = 0;
         const auto begin = std::chrono::steady_clock::now();
         on_each_backend([busy] { return read_byte_by_byte(busy); }, 1);
-        // Each delay is at most one of 2048 turns; after one comes a pause of 64 reads.
+        // Each delay is at most two looks of the watchdog; after one comes a pause of 64 reads, then
+        // of 128, and so on.
         CHECK(std::chrono::steady_clock::now() - begin < weft::test::watchdog_limit);
         CHECK(questions > 0);
     }
@@ -350,6 +417,24 @@ TEST_CASE("unverified waits are asked for once, the old ones first", "[net]") {
     note(waits, sides[0]);
     CHECK(ask(waits, true, true) == 1);
     CHECK(sides[0].nudged == 2);
+    CHECK(waits.empty());
+}
+
+TEST_CASE("one busy side takes one place among the unverified waits", "[net]") {
+    list waits;
+    std::array<stand_in, 2> sides;
+    note(waits, sides[0]);
+    note(waits, sides[1]);
+    CHECK(ask(waits, false) == 0);  // Both are old from now on.
+    for (int i = 0; i < 8; ++i) {
+        REQUIRE(waits.admits());
+        sides[1].waiting = false;  // An event took it.
+        note(waits, sides[1]);
+    }
+    CHECK(ask(waits, false, true) == 1);  // The new wait of the second one is not old.
+    CHECK(sides[0].nudged == 1);
+    CHECK(ask(waits, false, true) == 1);
+    CHECK(sides[1].nudged == 1);
     CHECK(waits.empty());
 }
 

@@ -148,11 +148,10 @@ public:
     virtual void hand_over_for_owner(::pid_t) noexcept {}
 
     /// Owner: the waits of this worker for which the kernel is still to be asked.
-    unverified_waits<descriptor_side, 512> unverified;
+    unverified_waits<layer, descriptor_side, 512> unverified;
 
     /// Owner: asks for all of them, or for the old ones, and appends the branches that have to try
-    /// again. The scheduler calls it before it looks for work elsewhere, and now and then while it
-    /// is busy (unverified_waits.hpp).
+    /// again. The scheduler calls it when the watchdog says so (unverified_waits.hpp).
     void verify_waits(bool all, branch_list& readied) noexcept;
 
     /// The index under which home words name this poller (home_word.hpp). All workers of an epoll

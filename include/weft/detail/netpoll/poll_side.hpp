@@ -106,7 +106,8 @@ public:
     void short_read() noexcept {
         if (nudged_.load(std::memory_order_relaxed)) [[unlikely]] {
             nudged_.store(false, std::memory_order_relaxed);
-            distrusted_ = distrust_after_loss;
+            distrusted_ = static_cast<std::uint16_t>(distrust_after_loss << losses_);
+            if (losses_ < losses_limit) losses_ = losses_ + 1;
         }
         if (distrusted_ != 0) [[unlikely]] {
             distrusted_ = distrusted_ - 1;
@@ -281,6 +282,7 @@ public:
         misses_ = 0;
         emptied_ = false;
         distrusted_ = 0;
+        losses_ = 0;
         hung_up_.store(false, std::memory_order_relaxed);
         nudged_.store(false, std::memory_order_relaxed);
     }
@@ -288,8 +290,10 @@ public:
     Record& record(unsigned index) noexcept { return records_[index]; }
 
 private:
-    /// After a nudge that found something, so many short reads are followed by a call at once.
-    static constexpr std::uint8_t distrust_after_loss = 64;
+    /// After the first nudge that found something, so many short reads are followed by a call at
+    /// once; after each further one twice as many, up to 16,384. Each loss has cost milliseconds.
+    static constexpr std::uint16_t distrust_after_loss = 64;
+    static constexpr std::uint8_t losses_limit = 8;
 
     /// Before the notification that tells it. Relaxed: that notification orders it.
     void set_hung_up() noexcept { hung_up_.store(true, std::memory_order_relaxed); }
@@ -306,7 +310,8 @@ private:
     // These belong to the turn.
     typename Layer::template var<std::uint8_t> misses_{0};
     typename Layer::template var<bool> emptied_{false};
-    typename Layer::template var<std::uint8_t> distrusted_{0};
+    typename Layer::template var<std::uint8_t> losses_{0};
+    typename Layer::template var<std::uint16_t> distrusted_{0};
     std::array<Record, 2> records_;
 };
 

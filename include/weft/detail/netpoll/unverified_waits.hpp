@@ -18,15 +18,20 @@
 //                                          Otherwise the worker *nudges*: it takes the waiter, as a
 //                                          canceller would, and readies it, so that it tries again
 //
-// When the worker asks.
-//   * Before it looks for work elsewhere or sleeps: for all that are noted. So nobody sleeps over
-//     an unverified wait, and no timer is needed.
-//   * While it is busy: every 1024 turns of its loop, for what has waited for 1024 turns or more.
-//   * Nothing is noted when the worker has nothing else to do, since it would ask at once; nor when
-//     a processor is idle, since what is owed here this worker alone can pay, and it may be about
-//     to run something long. Nor when the list is full, or when the last question of this
-//     descriptor found something. Then the operation makes its call, as if this did not exist.
-// So a wait is unverified for a bounded number of turns of its worker, whatever the kernel does.
+// When the worker asks. The watchdog sees that something is noted, every few milliseconds while
+// anything runs, and has the worker ask for what was noted before it did so the last time; it wakes
+// one that sleeps. So a wait is unverified for two looks of the watchdog, or as long as one branch
+// keeps its worker, whatever the kernel does; and an echo on an idle machine, whose worker sleeps
+// after each request, is spared the third call as well. While something is noted the watchdog does
+// not rest (rest_word.hpp).
+//
+// When nothing is noted, and the operation makes its call as if this did not exist:
+//   * when the watchdog rests, or the system has refused it;
+//   * when a processor is idle, since what is owed here this worker alone can pay, and it may be
+//     about to run something long;
+//   * when the list is full, or when a question of this descriptor found something a short while
+//     ago. How long that counts grows with each time, so that what is no plain stream soon costs
+//     what it cost without this.
 //
 // Why nothing is lost. Two things have to be shown.
 //   * An entry that is dropped as ended owes nothing. The owner has published each wait itself that
@@ -39,17 +44,21 @@
 //     file, and the answer does not matter: "not readable" drops an entry that owes nothing, and
 //     "readable" meets no waiter, or gives a later one a false wake-up, which costs one call.
 //
-// Who touches it: the owner.
+// Who touches it: the owner. Anybody may ask whether it is empty. A worker that has noted something
+// and then parked is seen to have done so by whoever sees it parked: the count of the list is
+// written before the worker changes the count of parked ones.
 //
 // Rejected: entries that an event takes out of the list, since events of a shared epoll set are
-// taken by any worker. A check after a time, since a worker that sleeps would have to wake up for
-// it; to ask when there is nothing else to do is both earlier and cheaper. To nudge without asking:
-// each would be a trip through the run queue and the very call that was put off.
+// taken by any worker. A worker that asks before it sleeps: that is the very call that was put off.
+// A worker that limits its sleep: a timer of the kernel for each sleep costs as much. To nudge
+// without asking: each would be a trip through the run queue and the very call that was put off.
 #pragma once
 
 #include <weft/detail/base/assert.hpp>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -65,30 +74,38 @@ struct unverified_wait {
     bool readable = false;  ///< The answer.
 };
 
-template <class Side, std::size_t Capacity>
+template <class Layer, class Side, std::size_t Capacity>
 class unverified_waits {
 public:
     using entry = unverified_wait<Side>;
     static constexpr std::size_t capacity = Capacity;
 
-    bool empty() const noexcept { return count_ == 0; }
+    /// Any thread. Relaxed: see above what orders it for those who have to know.
+    bool empty() const noexcept { return count() == 0; }
 
-    /// May one more be noted? False: make the call now.
+    /// Owner, like all that follows: may one more be noted? False: make the call now.
     bool admits() noexcept {
-        if (count_ < Capacity) return true;
+        if (count() < Capacity) return true;
         if (refused_ != 0) {
             --refused_;
             return false;
         }
         drop_ended();
         refused_ = Capacity / 4;  // Where all last, not to look at them each time.
-        return count_ < Capacity;
+        return count() < Capacity;
     }
 
-    /// Notes a wait that the owner has just published.
+    /// Notes a wait that the owner has just published. A side has one wait at a time, so that the
+    /// last entry, if it is of the same side, has ended: one busy connection fills one entry.
     void note(Side& side, std::uint32_t number, int fd) noexcept {
-        WEFT_ASSERT(count_ < Capacity);
-        entries_[count_++] = {.side = &side, .number = number, .fd = fd};
+        std::size_t at = count();
+        if (at != 0 && entries_[at - 1].side == &side) {
+            --at;
+            old_ = std::min(old_, at);
+        }
+        WEFT_ASSERT(at < Capacity);
+        entries_[at] = {.side = &side, .number = number, .fd = fd};
+        set_count(at + 1);
     }
 
     /// Asks for all, or for what was noted before the last call. `ask` gets a span of entries, and
@@ -97,32 +114,38 @@ public:
     template <class Ask, class Wake>
     void verify(bool all, Ask&& ask, Wake&& wake) noexcept {
         drop_ended();
-        const std::span due(entries_.data(), all ? count_ : old_);
+        const std::size_t noted = count();
+        const std::span due(entries_.data(), all ? noted : old_);
         if (!due.empty()) ask(due);
         for (const entry& each : due) {
             if (!each.readable || !each.side->waits(each.number)) continue;
             if (auto* const taken = each.side->nudge()) wake(*taken);
         }
-        for (std::size_t i = due.size(); i < count_; ++i) entries_[i - due.size()] = entries_[i];
-        count_ -= due.size();
-        old_ = count_;
+        for (std::size_t i = due.size(); i < noted; ++i) entries_[i - due.size()] = entries_[i];
+        old_ = noted - due.size();
+        set_count(old_);
     }
 
 private:
+    std::size_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
+    void set_count(std::size_t count) noexcept { count_.store(count, std::memory_order_relaxed); }
+
     void drop_ended() noexcept {
+        const std::size_t noted = count();
         std::size_t kept = 0;
         std::size_t kept_old = 0;
-        for (std::size_t i = 0; i < count_; ++i) {
+        for (std::size_t i = 0; i < noted; ++i) {
             const entry each = entries_[i];
             if (!each.side->waits(each.number)) continue;
             if (i < old_) ++kept_old;
             entries_[kept++] = each;
         }
-        count_ = kept;
+        set_count(kept);
         old_ = kept_old;
     }
 
-    std::size_t count_ = 0;
+    /// Written by the owner. Relaxed, all of its operations: see empty().
+    typename Layer::template atomic<std::size_t> count_{0};
     std::size_t old_ = 0;      ///< Those before were noted before the last call of verify().
     std::size_t refused_ = 0;  ///< A full list: so many more are refused without looking.
     std::array<entry, Capacity> entries_;

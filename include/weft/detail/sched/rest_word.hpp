@@ -14,6 +14,12 @@
 // runs anything, and then reads the word. All four steps are sequentially consistent. If the
 // watchdog finds all parked, then each change comes after its load, and so the worker's load after
 // the store of `resting`.
+//
+// What is left to the watchdog. A worker that is not parked and finds the watchdog watching may note
+// something of which the watchdog is to remind it, also when it sleeps (unverified_waits.hpp). The
+// watchdog rests only if, after it has seen all parked, nothing is noted. By the argument above, if
+// the worker's load has read `watching`, then a watchdog that finds all parked has seen that worker
+// park again, after its note; the change of the count is a release, and so it sees the note as well.
 #pragma once
 
 #include <atomic>
@@ -28,17 +34,18 @@ public:
     static constexpr std::uint32_t resting = 1;
     static constexpr std::uint32_t ended = 2;
 
-    /// Watchdog: about to rest; `all_parked()` reads the count with sequential consistency. True:
-    /// sleep while the word is `resting`. False: somebody works, or it is to end.
-    template <class AllParked>
-    bool begin_rest(AllParked&& all_parked) noexcept {
+    /// Watchdog: about to rest; `all_parked()` reads the count with sequential consistency, and
+    /// `any_note()` whether something is noted. True: sleep while the word is `resting`. False:
+    /// somebody works, or has noted something, or it is to end.
+    template <class AllParked, class AnyNote>
+    bool begin_rest(AllParked&& all_parked, AnyNote&& any_note) noexcept {
         std::uint32_t expected = watching;
         // seq_cst: before the load of the count. It fails when the watchdog is to end.
         if (!word_.compare_exchange_strong(expected, resting, std::memory_order_seq_cst,
                                            std::memory_order_relaxed)) {
             return false;
         }
-        if (all_parked()) { return true; }
+        if (all_parked() && !any_note()) { return true; }
         end_rest();
         return false;
     }
@@ -59,6 +66,10 @@ public:
         return word_.compare_exchange_strong(expected, watching, std::memory_order_relaxed,
                                              std::memory_order_relaxed);
     }
+
+    /// A worker that is not parked: may it note something? seq_cst: after the change of the count
+    /// by which it left the parked state.
+    bool is_watching() const noexcept { return word_.load(std::memory_order_seq_cst) == watching; }
 
     /// Whoever ends the watchdog, and wakes it then. Release pairs with is_ended().
     void end() noexcept { word_.store(ended, std::memory_order_release); }

@@ -36,6 +36,7 @@ enum class attention : std::uint32_t {
     timer_due = 256,     ///< A timer of the worker's heap is due.
     calls_wait = 512,    ///< Start the timer that watches over the calls in the blocking pool's queue.
     retire = 1024,       ///< The worker may have been asked to give its processor up.
+    waits_noted = 2048,  ///< Ask the kernel about waits that have been unverified for long.
 };
 
 /// How many awaits may finish without a trip through the run queue, for each resume.
@@ -81,8 +82,9 @@ public:
         return (attention_.load(std::memory_order_relaxed) & bit) != 0;
     }
 
-    /// Does work wait here while no processor is idle? A hint; on this worker only.
-    bool saturated() const noexcept;
+    /// May an operation on this worker leave a question to the kernel to it, to be asked when the
+    /// watchdog says so (unverified_waits.hpp)?
+    bool may_ask_later() const noexcept;
 
     /// An operation on this worker is about to send: leaves that to the poller, if that is worth
     /// while (lib/sched/send_gathering.hpp). True: the branch counts as queued from now on.
