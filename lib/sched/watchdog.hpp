@@ -35,8 +35,8 @@
 // are asked for only when its branch goes on.
 //
 // When it sleeps. After 100 ms in which nothing has run, and when no wait is unverified, it rests
-// until a worker begins to work again (rest_word.hpp). Sleeps are never longer than a few milliseconds otherwise, so nobody has to wake
-// it while it watches.
+// until a worker begins to work again (rest_word.hpp). Sleeps are never longer than a few
+// milliseconds otherwise, so nobody has to wake it while it watches.
 //
 // What time counts. A look counts at most twice the sleep that came before it, however late it is:
 // when the process was stopped, or the whole machine, the tasks had no time either. And a task is
@@ -44,9 +44,9 @@
 // clock, which tests hold; while it stands, nothing overruns.
 //
 // Who may touch what. The watchdog's own state belongs to its thread. Of workers it reads the mark,
-// sizes of queues, the earliest timer and flags of the poller, all of them atomic hints, and writes
-// attention bits and the counters of overruns. The name of a task is read under the protocol of
-// run_mark.hpp. It holds no lock while it logs.
+// sizes of queues, the earliest timer, flags of the poller and the count of unverified waits, all of
+// them atomic hints, and writes attention bits and the counters of overruns; it may wake any worker.
+// The name of a task is read under the protocol of run_mark.hpp. It holds no lock while it logs.
 //
 // Its life. It starts when all workers are ready and ends when all have left their loops. Where the
 // system refuses the thread, the runtime says so in one line and works without: slices of chains

@@ -245,6 +245,15 @@ weft::task<> answer_messages(int count) {
     CHECK(answered);
 }
 
+system_calls counted_receives() {
+    system_calls table = kernel_system_calls();
+    table.recv = [](int fd, void* buffer, std::size_t size, int flags) {
+        ++receives;
+        return kernel_system_calls().recv(fd, buffer, size, flags);
+    };
+    return table;
+}
+
 /// Every receive gets one byte, whatever is there.
 system_calls short_receives() {
     system_calls table = kernel_system_calls();
@@ -343,23 +352,13 @@ TEST_CASE("streams with reads of all sizes flow to their ends", "[net]") {
 }
 
 TEST_CASE("a small message costs one receive where there is more to do", "[net]") {
-    system_calls counting = kernel_system_calls();
-    counting.recv = [](int fd, void* buffer, std::size_t size, int flags) {
-        ++receives;
-        return kernel_system_calls().recv(fd, buffer, size, flags);
-    };
-    const replaced_calls replaced(counting);
+    const replaced_calls replaced(counted_receives());
     on_each_backend([] { return read_messages(1000); }, 1);
     CHECK(receives < 1100);
 }
 
 TEST_CASE("a small message costs one receive where a worker sleeps after each", "[net]") {
-    system_calls counting = kernel_system_calls();
-    counting.recv = [](int fd, void* buffer, std::size_t size, int flags) {
-        ++receives;
-        return kernel_system_calls().recv(fd, buffer, size, flags);
-    };
-    const replaced_calls replaced(counting);
+    const replaced_calls replaced(counted_receives());
     on_each_backend(
         [] {
             receives = 0;
