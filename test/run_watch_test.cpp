@@ -107,6 +107,21 @@ TEST_CASE("time in which the thread had no processor is not held against the tas
     CHECK(worker.watch.used() == 0ns);
 }
 
+TEST_CASE("a task keeps its worker after 10 ms, of which its thread has used half", "[watchdog]") {
+    for (const bool short_of_a_core : {false, true}) {
+        watched_worker worker;
+        for (int now = 1; now <= 12; ++now) {
+            const bool uses = !short_of_a_core || now % 3 == 0;
+            worker.goes_on({}, uses ? thread_usage::used{1ms, thread_usage::kind::computed}
+                                    : thread_usage::used{});
+            CHECK(worker.watch.keeps_worker() == (now >= 10 && !short_of_a_core));
+        }
+        ++worker.seen.count;
+        worker.watch.see(worker.seen);
+        CHECK_FALSE(worker.watch.keeps_worker());
+    }
+}
+
 TEST_CASE("a report comes after the threshold, and again when the time has doubled",
           "[watchdog]") {
     watched_worker worker;

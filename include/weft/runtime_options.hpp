@@ -42,6 +42,13 @@ struct runtime_options {
     /// mask is that of the thread which made the runtime, unless it was changed for all threads.
     unsigned processors = 0;
 
+    /// Another worker runs in the place of one whose task does not come back: where each worker has
+    /// run one task for 10 ms without an await that lets others in, or one is blocked in a call, and
+    /// something waits that nobody else can take. It goes when that one is back. There are at most as
+    /// many of them as processors, and they are kept for the next time. Without this, what waits goes
+    /// on waiting, and in a runtime with one processor no two tasks ever run at the same time.
+    bool compensate = true;
+
     /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that
     /// makes the runtime, counted from the first again where there are more workers than cores. The
     /// environment variable WEFT_PIN (0, 1) comes before the option. A thread or process that a task

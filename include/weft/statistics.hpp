@@ -35,8 +35,10 @@ struct processor_statistics {
 /// A snapshot of the counters of a runtime. Each number is exact for some moment during the call;
 /// they need not be of the same moment.
 struct runtime_statistics {
-    /// All that have ever been in use; those that set_processors() took out of use stay.
+    /// All that have ever been in use; those that set_processors() took out of use stay, and so do
+    /// those that ran in the place of one that was kept (runtime_options::compensate).
     std::vector<processor_statistics> processors;
+    std::uint64_t compensations = 0;    ///< How often another worker ran in the place of one.
     std::uint64_t spawned_outside = 0;  ///< Tasks spawned by threads outside the runtime.
     std::uint64_t blocking_calls = 0;   ///< Calls given to blocking() and blocking_detached().
     std::uint64_t blocking_threads = 0; ///< Threads for them that exist now.

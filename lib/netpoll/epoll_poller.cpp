@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -176,6 +177,12 @@ void epoll_set::silence_doorbell() noexcept {
     std::uint64_t count = 0;
     // EAGAIN: another waiter was faster.
     [[maybe_unused]] const auto taken = sys().read(doorbell_, &count, sizeof(count));
+}
+
+// The set itself is readable while its list of events is not empty, which this does not change.
+bool epoll_set::has_events() const noexcept {
+    pollfd asked{.fd = fd_, .events = POLLIN, .revents = 0};
+    return sys().poll(&asked, 1, 0) == 1;  // 0: no. -1: interrupted, or out of memory; ask later.
 }
 
 void epoll_set::add_poller(bell_word<layer>& word) {

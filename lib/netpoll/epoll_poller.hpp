@@ -49,6 +49,9 @@ public:
     /// Takes events and notifies; `deadline` 0 does not wait. True: the bell was among them.
     bool take_events(monotonic_time deadline, branch_list& readied) noexcept;
 
+    /// Would take_events() find any? The bell may be one of them.
+    bool has_events() const noexcept;
+
     void ring_doorbell() noexcept;
     void silence_doorbell() noexcept;
 

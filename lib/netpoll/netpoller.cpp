@@ -70,6 +70,9 @@ public:
     }
     void remove_last_poller() noexcept override { pollers_.pop_back(); }
     bool needs_watcher() const noexcept override { return set_.seats.nobody_sits(); }
+    bool anything_unnoticed() const noexcept override {
+        return set_.seats.nobody_sits() && set_.used() && set_.has_events();
+    }
 
 private:
     epoll_set set_;

@@ -96,6 +96,8 @@ public:
     nanoseconds used() const noexcept { return used_; }
     /// Has it spent most of it in a call that blocks?
     bool mostly_blocked() const noexcept { return blocked_ > used_ / 2; }
+    /// Has it overrun, and not only because others had its core?
+    bool keeps_worker() const noexcept { return held_ >= slice && used_ >= slice / 2; }
     /// Has anything run, or does anything run, since the look before the last one?
     bool active() const noexcept { return moved_ || last_.branch != nullptr; }
     /// Does one branch go on and on, so that a close look is wanted?

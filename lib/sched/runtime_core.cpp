@@ -880,7 +880,8 @@ runtime_statistics runtime_core::statistics() const {
     for (std::uint32_t i = 0; i < result.processors.size(); ++i) {
         result.processors[i].spawned = workers_[i].p.spawned.read();
     }
-    // Relaxed: a statistic.
+    // Relaxed: statistics.
+    result.compensations = compensations_.load(std::memory_order_relaxed);
     result.spawned_outside = spawned_outside.load(std::memory_order_relaxed);
     result.blocking_calls = blocking.calls();
     result.blocking_threads = blocking.machines();

@@ -150,9 +150,9 @@ public:
     void follow_machine(processor_count_watch& watched, monotonic_time now) noexcept;
 
     /// Any thread without a processor: one worker more than there are processors, in the place of
-    /// one that its task holds. False: there are as many of them as processors, or it cannot be
-    /// made. Blocks while one is started.
-    bool start_compensating_worker() noexcept;
+    /// one that its task holds. False: there are as many of them as processors, or the runtime ends.
+    /// Throws as set_processors() where it cannot be made. Blocks while one is started.
+    bool start_compensating_worker();
     /// Any thread: one of them less. Which worker that is does not matter.
     void retire_compensating_worker() noexcept;
 
@@ -281,7 +281,8 @@ private:
     // The number of processors: changed under control_mutex_, which is locked before mutex_.
     std::mutex control_mutex_;
     std::atomic<std::uint32_t> processors_{0};
-    std::uint32_t compensating_ = 0;
+    std::uint32_t compensating_ = 0;  ///< Workers in the place of others, of those that run.
+    std::atomic<std::uint64_t> compensations_{0};
     std::atomic<runtime_phase> phase_{runtime_phase::running};
     std::atomic<std::uint64_t> drain_word_{0};
     /// Set before the main task starts; read by the worker that ends a task.

@@ -100,20 +100,19 @@ void runtime_core::change_processors(unsigned wanted) {
     adjust_running(running);
 }
 
-bool runtime_core::start_compensating_worker() noexcept {
+bool runtime_core::start_compensating_worker() {
     const std::lock_guard held(control_mutex_);
-    const std::uint32_t running = processor_count() + compensating_ + 1;
-    if (phase() != runtime_phase::running || compensating_ == processor_count()) {
+    // Fewer processors may be wanted than when the others were started.
+    if (phase() != runtime_phase::running || compensating_ >= processor_count()) {
         return false;
     }
+    const std::uint32_t running = processor_count() + compensating_ + 1;
     if (running > worker_count()) {
-        try {
-            start_more_workers(1, few_entries);
-        } catch (const std::exception&) {
-            return false;
-        }
+        start_more_workers(1, few_entries);
     }
     ++compensating_;
+    // Relaxed: a statistic.
+    compensations_.fetch_add(1, std::memory_order_relaxed);
     adjust_running(running);
     return true;
 }

@@ -140,6 +140,7 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
             seen = activity::some;
         }
     }
+    compensate();
     return seen;
 }
 
@@ -148,6 +149,8 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
         of.measured = false;
         of.interrupted = false;
         of.seen_next = nullptr;
+        of.awaited = false;
+        if (std::exchange(of.compensated, false)) { runtime_.retire_compensating_worker(); }
         return;
     }
     thread_usage::used used;
@@ -161,6 +164,7 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
         .timer = worker.p.timers.earliest_hint() <= monotonic_now(),
         .poller = worker.own_poller().wants_owner(),
         .any_idle = runtime_.idle.parked_hint() != 0};
+    of.awaited = waiting.in_queues || waiting.timer || waiting.poller;
     const watch_verdict verdict =
         of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report);
     act(worker, of.watch, verdict);
@@ -236,6 +240,57 @@ bool watchdog::take_for_owners() noexcept {
         if (!readied.empty()) { runtime_.inject(readied); }
     }
     return any;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Workers in the place of those that are kept.
+
+// Somebody idle, or a worker that is not kept, takes what waits: a compensating worker would only
+// share its processor. One that is blocked in a call leaves a processor unused.
+void watchdog::compensate() noexcept {
+    if (!runtime_.options().compensate || runtime_.phase() != runtime_phase::running) { return; }
+    if (runtime_.idle.parked_hint() != 0 || runtime_.idle.searching_hint() != 0) { return; }
+    bool all_kept = watched_.size() >= runtime_.worker_count();
+    bool awaited = false;
+    watched* chosen = nullptr;
+    for (std::uint32_t i = 0; i < std::min<std::size_t>(runtime_.worker_count(), watched_.size());
+         ++i) {
+        watched& each = watched_[i];
+        worker_thread& worker = runtime_.worker_at(i);
+        if (!worker.state.running()) { continue; }  // It does not count.
+        if (!each.watch.keeps_worker()) {
+            all_kept = false;
+        } else if (!each.compensated && (chosen == nullptr || each.watch.mostly_blocked())) {
+            chosen = &each;
+        }
+        awaited = awaited || each.awaited || worker.p.queue.size() != 0;
+    }
+    if (chosen == nullptr || !(all_kept || chosen->watch.mostly_blocked())) { return; }
+    if (awaited || runtime_.net().anything_unnoticed()) { start_compensating(*chosen); }
+}
+
+void watchdog::start_compensating(watched& of) noexcept {
+    const monotonic_time now = monotonic_now();
+    if (now < next_attempt_) { return; }
+    try {
+        if (runtime_.start_compensating_worker()) {
+            of.compensated = true;
+        } else if (!std::exchange(used_up_reported_, true)) {
+            runtime_.log(fmt::format(
+                "weft: tasks keep all {0} processors, and as many workers besides that ran in their "
+                "place; what is ready waits. In long computations co_await checkpoint() now and "
+                "then, or make them, and calls that block, through co_await blocking(...)",
+                runtime_.processor_count()));
+        }
+    } catch (const std::exception& error) {
+        next_attempt_ = after(now, std::chrono::seconds(1));
+        if (std::exchange(failure_reported_, true)) { return; }
+        try {
+            runtime_.log(fmt::format("weft: a task keeps a worker, and none can run in its place; "
+                                     "what is ready waits ({})",
+                                     error.what()));
+        } catch (const std::bad_alloc&) {}
+    }
 }
 
 void watchdog::act(worker_thread& worker, const run_watch& watch,

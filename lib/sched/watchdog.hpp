@@ -21,6 +21,9 @@
 //     somebody is idle, or 10 ms have passed      completions, and wakes who waits for them
 //     due timers and branches of a worker that    fires the timers, and moves the branches to the
 //     has run one branch for 10 ms, nobody idle   global queue
+//     something waits, and all workers have       has another worker run in the place of one of
+//     run one branch for 10 ms, or one of them    them until that one is back
+//     is blocked in a call
 //     waits of the worker that are unverified     waits_noted: it asks the kernel about the old ones;
 //                                                 wakes it if it has not run anything for a look
 //     the runtime ends, and a worker does not     calls runtime_options::on_hang
@@ -47,6 +50,16 @@
 // sizes of queues, the earliest timer, flags of the poller and the count of unverified waits, all of
 // them atomic hints, and writes attention bits and the counters of overruns; it may wake any worker.
 // The name of a task is read under the protocol of run_mark.hpp. It holds no lock while it logs.
+//
+// Compensating workers. While all workers are kept, moving their work to the global queue helps
+// nobody, and with one processor there is nobody else in any case. So one worker more than there are
+// processors runs, in the place of one that is kept: until the watchdog sees that one run something
+// else. It is made when it is needed for the first time, gives its processor up by the protocol of
+// retirement.hpp, and is recalled the next time, which costs no more than a wake-up. There are at most
+// as many as processors. None is started while anybody is idle, or runs one branch after another:
+// that one would share its core with the new one, and takes what waits in any case. A worker that is
+// blocked in a call uses no core, so that is no reason against it. A thread that was only short of a
+// core does not keep its worker (run_watch.hpp).
 //
 // Its life. It starts when all workers are ready and ends when all have left their loops. Where the
 // system refuses the thread, the runtime says so in one line and works without: slices of chains
@@ -125,6 +138,8 @@ private:
         thread_usage usage;
         bool measured = false;
         bool interrupted = false;
+        bool awaited = false;      ///< Something waits for it, or for anybody.
+        bool compensated = false;  ///< Another worker runs in its place.
         branch* seen_next = nullptr;  ///< In its runnext, at the last look.
     };
     enum class activity : std::uint8_t { none, some, lasting };
@@ -140,6 +155,8 @@ private:
     void take_queue(worker_thread& of, branch*& seen_next) noexcept;
     void take_timers(worker_thread& of) noexcept;
     bool take_for_owners() noexcept;
+    void compensate() noexcept;
+    void start_compensating(watched& of) noexcept;
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
     void report(const worker_thread& worker, const run_watch& watch) noexcept;
     void watch_end(nanoseconds elapsed) noexcept;
@@ -153,6 +170,9 @@ private:
     /// Where branches lie on their way from one worker's queue to the global one.
     local_queue<layer, branch> in_passing_;
     report_limit limit_;
+    monotonic_time next_attempt_ = 0;  ///< No compensating worker before.
+    bool used_up_reported_ = false;
+    bool failure_reported_ = false;
     nanoseconds ending_{0};    ///< Since the runtime was asked to end.
     nanoseconds stopping_{0};  ///< Since its workers were told to leave their loops.
     bool hang_reported_ = false;

@@ -183,7 +183,7 @@ TEST_CASE("S9 the main task is queued on the first processor and taken from ther
                        statistics.processors[0].spawned, statistics.spawned_outside,
                        statistics.processors[0].tasks_run};
     };
-    const seen result = weft::run(main(std::this_thread::get_id()), {.processors = 1});
+    const seen result = weft::run(main(std::this_thread::get_id()), {.processors = 1, .compensate = false});
     CHECK(result.first_processor);
     CHECK(result.callers_thread);
     CHECK(result.spawned == 1);
@@ -206,7 +206,7 @@ TEST_CASE("S13 a switch makes no system call", "[conformance]") {
             }
             ::_exit(0);
         };
-        weft::run(main(), {.processors = 1});
+        weft::run(main(), {.processors = 1, .compensate = false});
     });
     INFO(result.describe());
     CHECK(result.signal == 0);

@@ -83,7 +83,7 @@ weft::task<> note(run_log& log, int number) {
 }  // namespace
 
 TEST_CASE("S22 a worker schedules, runs and schedules again", "[conformance]") {
-    weft::runtime runtime({.processors = 1});
+    weft::runtime runtime({.processors = 1, .compensate = false});
     std::set<std::thread::id> threads;
     auto look = [](std::set<std::thread::id>& ran_on) -> weft::task<> {
         ran_on.insert(std::this_thread::get_id());
@@ -107,7 +107,7 @@ TEST_CASE("S23 runnext comes first, then the ring, the global queue, and theft l
         co_await weft::sleep_for(1ms);
         co_return log.numbers();
     };
-    CHECK(weft::run(main(), {.processors = 1}) == std::vector<int>{1, 2, 3, 4});
+    CHECK(weft::run(main(), {.processors = 1, .compensate = false}) == std::vector<int>{1, 2, 3, 4});
 
     // The other worker finds work in the global queue and in this one's ring.
     auto second = []() -> weft::task<std::vector<int>> {
@@ -147,7 +147,7 @@ TEST_CASE("S24 a task in the global queue waits at most 61 ticks", "[conformance
         }
         co_return longest;
     };
-    const std::size_t longest = weft::run(main(), {.processors = 1});
+    const std::size_t longest = weft::run(main(), {.processors = 1, .compensate = false});
     CHECK(longest <= 61);
     CHECK(longest >= 60);
 }
@@ -180,7 +180,7 @@ TEST_CASE("S25 an empty ring takes a share of the global queue", "[conformance]"
         co_return first;
     };
     // min(300 / 1 + 1, 128): the first one runs at once.
-    const seen alone = weft::run(main(look, 300), {.processors = 1});
+    const seen alone = weft::run(main(look, 300), {.processors = 1, .compensate = false});
     CHECK(alone.global == 300 - 128);
     CHECK(alone.ring == 127);
     // min(10 / 2 + 1, 128), while the other processor is busy.

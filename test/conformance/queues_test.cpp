@@ -45,7 +45,7 @@ std::vector<int> order_of(int count) {
         co_await all.wait();
         co_return order;
     };
-    return weft::run(main(count), {.processors = 1});
+    return weft::run(main(count), {.processors = 1, .compensate = false});
 }
 
 void add_range(std::vector<int>& to, int first, int last) {
@@ -94,7 +94,7 @@ TEST_CASE("S14 a new task goes to runnext and kicks the one there behind the rin
         co_await join_all(std::move(handles));
     };
     std::vector<seen> looks;
-    weft::run(main(looks), {.processors = 1});
+    weft::run(main(looks), {.processors = 1, .compensate = false});
     for (std::size_t i = 0; i < looks.size(); ++i) {
         CHECK(looks[i].next == looks[i].id);
         CHECK(looks[i].ring == i);
@@ -119,11 +119,11 @@ TEST_CASE("S16 a ring of 256 and runnext hold 257 tasks without the global queue
         co_await join_all(std::move(handles));
         co_return result;
     };
-    const seen full = weft::run(main(257), {.processors = 1});
+    const seen full = weft::run(main(257), {.processors = 1, .compensate = false});
     CHECK(full.ring == 256);
     CHECK(full.global == 0);
     CHECK(full.overflows == 0);
-    const seen one_more = weft::run(main(258), {.processors = 1});
+    const seen one_more = weft::run(main(258), {.processors = 1, .compensate = false});
     CHECK(one_more.overflows == 1);
     CHECK(one_more.global != 0);
 }
@@ -147,7 +147,7 @@ TEST_CASE("S17 a full ring moves its first 128 tasks and the kicked one in one b
         co_await join_all(std::move(handles));
         co_return result;
     };
-    const seen result = weft::run(main(), {.processors = 1});
+    const seen result = weft::run(main(), {.processors = 1, .compensate = false});
     std::vector<std::uint64_t> expected(result.spawned.begin(), result.spawned.begin() + 128);
     expected.push_back(result.spawned[256]);
     CHECK(result.global == expected);
@@ -181,7 +181,7 @@ TEST_CASE("S19 the global queue is first in, first out, and has no limit", "[con
         for (std::size_t i = 1; i < ids.size(); ++i) ascending &= ids[i - 1] < ids[i];
         co_return all&& ascending;
     };
-    weft::runtime runtime({.processors = 1});
+    weft::runtime runtime({.processors = 1, .compensate = false});
     weft::detail::runtime_core* core = nullptr;
     std::atomic<bool> go{false};
     auto keeper = runtime.co_spawn(main, &core, std::ref(go));
@@ -227,7 +227,7 @@ TEST_CASE("S20 the global queue is fed by overflow, by overrun branches and from
         co_await join_all(std::move(many));
         co_return sizes;
     };
-    const auto sizes = weft::run(main(overrun, look), {.processors = 1});
+    const auto sizes = weft::run(main(overrun, look), {.processors = 1, .compensate = false});
     REQUIRE(sizes.size() == 3);
     CHECK(sizes[0] == 1);
     CHECK(sizes[1] == 1);

@@ -122,7 +122,7 @@ TEST_CASE("S33 a chain through runnext shares one slice of at most 64 switches",
         co_await std::move(second);
         co_return rounds;
     };
-    const std::size_t rounds = weft::run(main(), {.processors = 1});
+    const std::size_t rounds = weft::run(main(), {.processors = 1, .compensate = false});
     CHECK(rounds >= 31);  // A round is two switches; the first one is a slice of its own.
     CHECK(rounds <= 33);
 }
@@ -154,7 +154,7 @@ TEST_CASE("S33 a chain through runnext ends with the first link after 5 ms", "[c
     };
     const auto links = [&](std::chrono::nanoseconds each, int quick = 0) {
         chain measured{.clock = {}, .each = each, .quick = quick};
-        return weft::run(main(measured), {.processors = 1});
+        return weft::run(main(measured), {.processors = 1, .compensate = false});
     };
     CHECK(links(6ms) == 1);
     CHECK(links(5ms) == 1);
@@ -199,7 +199,7 @@ TEST_CASE("S33 the end of a task hands the slice on, and 5 ms bound that as well
         co_return seen;
     };
     // The parent's third return would come at 6 ms.
-    CHECK(weft::run(main(parent, child), {.processors = 1}) == 2);
+    CHECK(weft::run(main(parent, child), {.processors = 1, .compensate = false}) == 2);
 }
 
 TEST_CASE("S33 two pairs that play ping-pong share a processor evenly", "[conformance]") {
@@ -217,7 +217,7 @@ TEST_CASE("S33 two pairs that play ping-pong share a processor evenly", "[confor
         for (auto& each : handles) co_await std::move(each);
         co_return rounds;
     };
-    const auto rounds = weft::run(main(), {.processors = 1});
+    const auto rounds = weft::run(main(), {.processors = 1, .compensate = false});
     CHECK(rounds[0] < 2 * rounds[1]);
     CHECK(rounds[1] < 2 * rounds[0]);
 }
@@ -258,7 +258,7 @@ TEST_CASE("128 inline completions, then the task goes behind the ring", "[confor
         co_return counts{first, second};
     };
     const auto counted = [&](way how) {
-        return weft::run(main(how, greedy, child), {.processors = 1});
+        return weft::run(main(how, greedy, child), {.processors = 1, .compensate = false});
     };
     CHECK(counted(way::operation) == counts{128, 128});
     // The one that went behind the ring has finished when the task comes up.
@@ -315,7 +315,7 @@ TEST_CASE("S36 a wait blocks the task alone and is recorded; the worker runs oth
         static_cast<void>(co_await weft::as_result(std::move(second)));
         co_return result;
     };
-    const seen result = weft::run(main(sleeper), {.processors = 1});
+    const seen result = weft::run(main(sleeper), {.processors = 1, .compensate = false});
     CHECK(result.parked);
     CHECK(result.sleeping);
     CHECK(result.running_on);
@@ -350,7 +350,7 @@ TEST_CASE("S37 what a worker readies goes to its runnext and kicks the one there
         for (auto& each : handles) co_await std::move(each);
         co_return result;
     };
-    const seen result = weft::run(main(), {.processors = 1});
+    const seen result = weft::run(main(), {.processors = 1, .compensate = false});
     CHECK(result.order);
     CHECK(result.overflows == 1);
     CHECK(result.global == 129);
@@ -422,7 +422,7 @@ TEST_CASE("S39 a task that waits for the network blocks no thread", "[conformanc
         }
         co_return none_done&& right;
     };
-    CHECK(weft::run(main(), {.processors = 1}));
+    CHECK(weft::run(main(), {.processors = 1, .compensate = false}));
 }
 
 TEST_CASE("S42 objects end in reverse order, on return, exception and cancellation",

@@ -102,7 +102,7 @@ TEST_CASE("S20 S32 a task that has overrun its slice goes behind the global queu
         co_await weft::checkpoint();
         late = order;
     };
-    weft::run(main(), {.processors = 1});
+    weft::run(main(), {.processors = 1, .compensate = false});
     CHECK(looked);
     CHECK(early.empty());
     CHECK(late == std::vector<int>{1, 2, 3});
@@ -123,7 +123,7 @@ TEST_CASE("S32 yield goes behind the local queue, and behind the global one afte
             before = order.size();
             while (order.size() < 3) co_await weft::yield();
         };
-        weft::run(main(), {.processors = 1});
+        weft::run(main(), {.processors = 1, .compensate = false});
         CHECK(before == (overrun ? 3U : 2U));
     }
 }
@@ -145,7 +145,7 @@ TEST_CASE("S31 a task that runs for 10 ms goes at its next await, if others wait
         co_await weft::checkpoint();
         asked = !order.empty();
     };
-    weft::run(main(), {.processors = 1});
+    weft::run(main(), {.processors = 1, .compensate = false});
     CHECK(alone);
     CHECK_FALSE(alone_yielded);
     CHECK(asked);
@@ -176,7 +176,7 @@ TEST_CASE("S31 two tasks that compute take turns of about 10 ms", "[conformance]
             taken = clock::now() - begin;
             co_await std::move(other);
         };
-        weft::run(main(), {.processors = 1, .log = [](std::string_view) {}});
+        weft::run(main(), {.processors = 1, .compensate = false, .log = [](std::string_view) {}});
         fewest = std::min(fewest, checkpoints);
         shortest = std::min(shortest, taken);
     }
@@ -198,7 +198,7 @@ TEST_CASE("S33 a task that has used up the slice hands nothing on through runnex
             run_on(clock, used_up ? 6ms : 3ms);
             while (order.size() < 2) co_await weft::yield();
         };
-        weft::run(main(), {.processors = 1});
+        weft::run(main(), {.processors = 1, .compensate = false});
         CHECK(order == (used_up ? std::vector<int>{1, 2} : std::vector<int>{2, 1}));
     }
 }
@@ -249,7 +249,7 @@ int checkpoints_until_a_timer_fires() {
         }
         co_await std::move(sleeper);
     };
-    weft::run(main(), {.processors = 1, .log = [](std::string_view) {}});
+    weft::run(main(), {.processors = 1, .compensate = false, .log = [](std::string_view) {}});
     return checkpoints;
 }
 

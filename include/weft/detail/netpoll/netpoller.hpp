@@ -194,6 +194,10 @@ public:
     /// to descriptors that belong to no worker? epoll: nobody sits in front of the set. io_uring:
     /// never, since each ring has its owner.
     virtual bool needs_watcher() const noexcept = 0;
+
+    /// Any thread: has anything happened to descriptors that belong to no worker, and nobody has
+    /// taken notice? A hint. epoll: a system call. io_uring: never.
+    virtual bool anything_unnoticed() const noexcept { return false; }
 };
 
 enum class backend_choice : unsigned char { automatic, io_uring, epoll };

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+#include "support/network.hpp"
+#include "support/scheduler.hpp"
+#include "support/watchdog.hpp"
+
+#include <weft/weft.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+// Workers that run in the place of those that their tasks keep: S34 and S43 of the scheduler's
+// checklist where no processor is free, and S6 for the workers themselves.
+
+using namespace std::chrono_literals;
+using weft::processor_state;
+using weft::test::on_each_backend;
+using weft::test::spin_until;
+using weft::test::this_core;
+
+namespace {
+
+weft::task<> nothing() {
+    co_return;
+}
+
+weft::task<> set(std::atomic<bool>& flag) {
+    flag = true;
+    co_return;
+}
+
+weft::task<> sleep_and_set(std::atomic<bool>& flag) {
+    co_await weft::sleep_for(2ms);
+    flag = true;
+}
+
+weft::task<> read_and_set(weft::net::tcp_stream& stream, std::atomic<bool>& flag) {
+    std::array<std::byte, 1> byte;
+    co_await stream.read_exact(byte);
+    flag = true;
+}
+
+/// Keeps its worker until `go`.
+weft::task<> hog(std::atomic<unsigned>& begun, const std::atomic<bool>& go) {
+    ++begun;
+    spin_until([&] { return go.load(); });
+    co_return;
+}
+
+/// Runs short steps until `over`.
+weft::task<> short_steps(const std::atomic<bool>& over) {
+    while (!over) co_await weft::yield();
+}
+
+std::uint64_t compensations() {
+    return weft::this_runtime::statistics().compensations;
+}
+
+/// Keeps the worker for so many looks of the watchdog after it has counted an overrun.
+bool overrun_for(std::uint64_t looks) {
+    const auto& overruns = weft::test::this_worker().p.overruns;
+    const std::uint64_t before = overruns.read();
+    bool counted = spin_until([&] { return overruns.read() > before; });
+    const std::uint64_t seen = this_core().dog.looks();
+    return spin_until([&] { return this_core().dog.looks() >= seen + looks; }) && counted;
+}
+
+/// Runs `make_main()` on each backend without compensating workers or with them, quietly.
+template <class MakeMain>
+void run_on_each(MakeMain make_main, weft::runtime_options options) {
+    for (const char* backend : weft::test::backends()) {
+        INFO("netpoll: " << backend);
+        const weft::test::watchdog dog(90s, [backend] { return std::string(backend); });
+        const weft::test::forced_backend forced(backend);
+        weft::run(make_main(), options);
+    }
+}
+
+void ignore(std::string_view) {}
+
+}  // namespace
+
+TEST_CASE("S34 with one processor, a task that does not yield does not stop the others",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        for (int round = 0; round < 3; ++round) {
+            auto pair = co_await weft::test::connected_pair();
+            std::atomic<bool> read{false}, slept{false}, ran{false};
+            auto reader = weft::co_spawn(read_and_set, std::ref(pair.server), std::ref(read));
+            auto sleeper = weft::co_spawn(sleep_and_set, std::ref(slept));
+            co_await weft::sleep_for(100us);  // Both wait.
+            auto ready = weft::co_spawn(set, std::ref(ran));
+            co_await pair.client.write_all(std::array{std::byte{1}});
+            const bool all = spin_until([&] { return read && slept && ran; });
+            co_await std::move(reader);
+            co_await std::move(sleeper);
+            co_await std::move(ready);
+            CHECK(all);
+        }
+    }, {.processors = 1, .log = ignore});
+}
+
+TEST_CASE("S34 with one processor, a socket alone is served beside a task that does not yield",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        auto pair = co_await weft::test::connected_pair();
+        std::atomic<bool> read{false};
+        auto reader = weft::co_spawn(read_and_set, std::ref(pair.server), std::ref(read));
+        co_await weft::sleep_for(100us);  // It waits.
+        co_await pair.client.write_all(std::array{std::byte{1}});
+        const bool served = spin_until([&] { return read.load(); });
+        co_await std::move(reader);
+        CHECK(served);
+    }, {.processors = 1, .log = ignore});
+}
+
+TEST_CASE("S6 a worker in the place of another goes when that is back, and comes again",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        for (std::uint64_t round = 1; round <= 3; ++round) {
+            std::atomic<bool> ran{false};
+            auto other = weft::co_spawn(set, std::ref(ran));
+            const bool helped = spin_until([&] { return ran.load(); });
+            co_await std::move(other);
+            const auto helpers_state = [] {
+                return weft::this_runtime::statistics().processors.at(1).state;
+            };
+            while (helpers_state() != processor_state::retired) co_await weft::sleep_for(100us);
+            const auto statistics = weft::this_runtime::statistics();
+            const unsigned wanted = weft::this_runtime::processors();
+            CHECK(helped);
+            CHECK(statistics.processors.size() == 2);
+            CHECK(statistics.processors[0].state == processor_state::running);
+            CHECK(statistics.compensations == round);
+            CHECK(wanted == 1);
+        }
+    }, {.processors = 1, .log = ignore});
+}
+
+TEST_CASE("no worker runs in the place of another where that is turned off", "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        std::atomic<bool> ran{false};
+        auto other = weft::co_spawn(set, std::ref(ran));
+        const bool overran = overrun_for(10);
+        const bool waited = !ran;
+        co_await std::move(other);
+        const auto statistics = weft::this_runtime::statistics();
+        CHECK(overran);
+        CHECK(waited);
+        CHECK(statistics.processors.size() == 1);
+        CHECK(statistics.compensations == 0);
+    }, {.processors = 1, .compensate = false, .log = ignore});
+}
+
+TEST_CASE("no worker runs in the place of another while nothing waits", "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        const bool overran = overrun_for(10);
+        const std::uint64_t found = compensations();
+        CHECK(overran);
+        CHECK(found == 0);
+        co_return;
+    }, {.processors = 1, .log = ignore});
+}
+
+TEST_CASE("no worker runs in the place of another whose work a third one takes", "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        std::atomic<bool> over{false}, ran{false};
+        std::vector<weft::join_handle<void>> others;
+        for (int i = 0; i < 3; ++i) others.push_back(weft::co_spawn(short_steps, std::ref(over)));
+        others.push_back(weft::co_spawn(set, std::ref(ran)));
+        const bool overran = overrun_for(10);
+        const bool taken = spin_until([&] { return ran.load(); });
+        over = true;
+        for (auto& each : others) co_await std::move(each);
+        const std::uint64_t found = compensations();
+        CHECK(overran);
+        CHECK(taken);
+        CHECK(found == 0);
+    }, {.processors = 2, .log = ignore});
+}
+
+TEST_CASE("S43 a worker runs in the place of one that is blocked in a call", "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        int ends[2];
+        const bool made = ::pipe(ends) == 0;
+        REQUIRE(made);
+        std::atomic<bool> over{false};
+        std::atomic<unsigned> blocked{0};
+        auto call = weft::co_spawn([](int from, std::atomic<unsigned>& at) -> weft::task<> {
+            ++at;
+            char byte = 0;
+            // The watchdog's signal may interrupt it.
+            while (::read(from, &byte, 1) != 1) {}
+            co_return;
+        }, ends[0], std::ref(blocked));
+        std::vector<weft::join_handle<void>> others;
+        for (int i = 0; i < 4; ++i) others.push_back(weft::co_spawn(short_steps, std::ref(over)));
+        const auto until = std::chrono::steady_clock::now() + weft::test::watchdog_limit;
+        while (compensations() == 0 && std::chrono::steady_clock::now() < until) {
+            co_await weft::yield();
+        }
+        const std::uint64_t found = compensations();
+        const bool written = ::write(ends[1], "", 1) == 1;
+        over = true;
+        co_await std::move(call);
+        for (auto& each : others) co_await std::move(each);
+        ::close(ends[0]);
+        ::close(ends[1]);
+        CHECK(written);
+        CHECK(blocked == 1);
+        CHECK(found == 1);
+    }, {.processors = 2, .log = ignore});
+}
+
+TEST_CASE("at most as many workers as processors run in the place of others", "[conformance]") {
+    std::atomic<unsigned> reports{0};
+    const auto log = [&](std::string_view line) {
+        reports += line.find("what is ready waits") != line.npos ? 1U : 0U;
+    };
+    run_on_each([&]() -> weft::task<> {
+        reports = 0;
+        std::atomic<unsigned> begun{0};
+        std::atomic<bool> go{false}, ran{false};
+        auto second = weft::co_spawn(hog, std::ref(begun), std::ref(go));
+        const bool two = spin_until([&] { return begun == 1; });
+        auto third = weft::co_spawn(set, std::ref(ran));
+        const bool reported = spin_until([&] { return reports != 0; });
+        const bool waited = !ran;
+        const std::uint64_t found = compensations();
+        go = true;
+        co_await std::move(second);
+        co_await std::move(third);
+        const std::size_t workers = weft::this_runtime::statistics().processors.size();
+        CHECK(two);
+        CHECK(reported);
+        CHECK(reports == 1);
+        CHECK(waited);
+        CHECK(found == 1);
+        CHECK(workers == 2);
+    }, {.processors = 1, .log = log});
+}
+
+// It runs with one processor, so it gathers sends; and it is asked to go while it holds one.
+TEST_CASE("a worker in the place of another sends what it has gathered before it goes",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        auto pair = co_await weft::test::connected_pair();
+        const bool gathers = weft::this_runtime::statistics().netpoller == "io_uring";
+        bool gathered = false;
+        for (int attempt = 0; attempt < 10 && !gathered; ++attempt) {
+            std::atomic<bool> went{false}, asked{false};
+            auto send = [&]() -> weft::task<> {
+                const std::array byte{std::byte{1}};
+                co_await pair.client.write_all(byte);
+            };
+            auto hold = [&]() -> weft::task<> {
+                gathered = weft::test::this_worker().io().has_gathered();
+                went = true;
+                asked = spin_until([] {
+                    return weft::this_runtime::statistics().processors.at(1).state !=
+                           processor_state::running;
+                });
+                co_return;
+            };
+            auto begin = [&]() -> weft::task<> {
+                std::vector<weft::join_handle<void>> others;
+                others.push_back(weft::co_spawn(hold()));
+                for (int i = 0; i < 6; ++i) others.push_back(weft::co_spawn(nothing()));
+                others.push_back(weft::co_spawn(send()));  // In runnext, so before the others.
+                for (auto& each : others) co_await std::move(each);
+            };
+            auto beginner = weft::co_spawn(begin());
+            const bool helped = spin_until([&] { return went.load(); });
+            const auto ended = co_await weft::as_result(
+                weft::with_timeout(weft::test::watchdog_limit, std::move(beginner)));
+            CHECK(helped);
+            CHECK(asked);
+            REQUIRE(ended.has_value());
+            std::array<std::byte, 1> byte{};
+            co_await pair.server.read_exact(byte);
+            while (weft::this_runtime::statistics().processors.at(1).state !=
+                   processor_state::retired) {
+                co_await weft::sleep_for(100us);
+            }
+            CHECK(byte[0] == std::byte{1});
+        }
+        CHECK(gathered == gathers);
+    }, {.processors = 1, .log = ignore});
+}
+
+TEST_CASE("a runtime ends whose tasks run in the place of others", "[conformance]") {
+    std::atomic<bool> go{false};
+    run_on_each([&]() -> weft::task<> {
+        go = false;
+        std::atomic<unsigned> begun{0};
+        weft::co_spawn(hog, std::ref(begun), std::ref(go)).detach();
+        // Goes on elsewhere, since the only worker is kept.
+        do { co_await weft::sleep_for(1ms); } while (begun == 0 || compensations() == 0);
+        const std::size_t on = weft::test::this_worker().index();
+        go = true;
+        CHECK(on == 1);
+    }, {.processors = 1, .log = ignore});
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+#include "support/network.hpp"
+#include "support/scheduler.hpp"
+#include "support/watchdog.hpp"
+
+#include <weft/weft.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// A worker is kept, and none can be made that would run in its place: that is said once, tried again
+// now and then, and changes nothing else.
+
+using weft::detail::kernel_system_calls;
+using weft::test::spin_until;
+
+namespace {
+
+std::atomic<bool> setup_fails;
+
+weft::task<> set(std::atomic<bool>& flag) {
+    flag = true;
+    co_return;
+}
+
+}  // namespace
+
+TEST_CASE("a worker in the place of another that cannot be made is tried again", "[faults]") {
+    if (!weft::test::io_uring_starts()) {
+        WARN("io_uring cannot start here; not tested");
+        return;
+    }
+    weft::detail::system_calls table = kernel_system_calls();
+    table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
+        if (!setup_fails) return kernel_system_calls().io_uring_setup(entries, parameters);
+        errno = EMFILE;
+        return -1;
+    };
+    const weft::test::replaced_calls replaced(table);
+    const weft::test::forced_backend forced("io_uring");
+    std::mutex mutex;
+    std::vector<std::string> reports;
+    const auto log = [&](std::string_view line) {
+        if (line.find("none can run in its place") == line.npos) return;
+        const std::lock_guard held(mutex);
+        reports.emplace_back(line);
+    };
+    const auto count = [&] {
+        const std::lock_guard held(mutex);
+        return reports.size();
+    };
+    bool reported = false, waited = false, helped = false;
+    std::uint64_t compensations = 0;
+    auto main = [&]() -> weft::task<> {
+        setup_fails = true;
+        std::atomic<bool> ran{false};
+        auto other = weft::co_spawn(set, std::ref(ran));
+        reported = spin_until([&] { return count() != 0; });
+        waited = !ran;
+        setup_fails = false;
+        helped = spin_until([&] { return ran.load(); });
+        co_await std::move(other);
+        compensations = weft::this_runtime::statistics().compensations;
+    };
+    weft::run(main(), {.processors = 1, .log = log});
+    CHECK(reported);
+    CHECK(waited);
+    CHECK(helped);
+    CHECK(compensations == 1);
+    REQUIRE(reports.size() == 1);
+    CHECK(reports[0].find("io_uring_setup") != std::string::npos);
+}
