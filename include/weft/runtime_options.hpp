@@ -45,8 +45,9 @@ struct runtime_options {
     /// Another worker runs in the place of one whose task does not come back: where each worker has
     /// run one task for 10 ms without an await that lets others in, or one is blocked in a call, and
     /// something waits that nobody else can take. It goes when that one is back. There are at most as
-    /// many of them as processors, and they are kept for the next time. Without this, what waits goes
-    /// on waiting, and in a runtime with one processor no two tasks ever run at the same time.
+    /// many of them as processors, and they are kept for the next time; where one cannot be made, the
+    /// log says so. Without this, what waits goes on waiting; and in a runtime with one processor no
+    /// two tasks ever run at the same time, and under run() all run on the thread that called it.
     bool compensate = true;
 
     /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that

@@ -257,7 +257,8 @@ void watchdog::compensate() noexcept {
          ++i) {
         watched& each = watched_[i];
         worker_thread& worker = runtime_.worker_at(i);
-        if (!worker.state.running()) { continue; }  // It does not count.
+        // A hint, as all of this: the number may change meanwhile. Who goes does not count.
+        if (worker.state.state() != worker_state::running) { continue; }
         if (!each.watch.keeps_worker()) {
             all_kept = false;
         } else if (!each.compensated && (chosen == nullptr || each.watch.mostly_blocked())) {
@@ -273,24 +274,33 @@ void watchdog::start_compensating(watched& of) noexcept {
     const monotonic_time now = monotonic_now();
     if (now < next_attempt_) { return; }
     try {
-        if (runtime_.start_compensating_worker()) {
-            of.compensated = true;
-        } else if (!std::exchange(used_up_reported_, true)) {
-            runtime_.log(fmt::format(
-                "weft: tasks keep all {0} processors, and as many workers besides that ran in their "
-                "place; what is ready waits. In long computations co_await checkpoint() now and "
-                "then, or make them, and calls that block, through co_await blocking(...)",
-                runtime_.processor_count()));
-        }
+        of.compensated = runtime_.start_compensating_worker();
     } catch (const std::exception& error) {
         next_attempt_ = after(now, std::chrono::seconds(1));
-        if (std::exchange(failure_reported_, true)) { return; }
-        try {
-            runtime_.log(fmt::format("weft: a task keeps a worker, and none can run in its place; "
-                                     "what is ready waits ({})",
-                                     error.what()));
-        } catch (const std::bad_alloc&) {}
+        report_no_worker(error.what());
+        return;
     }
+    // None was started either where the runtime has begun to end meanwhile.
+    if (!of.compensated && runtime_.phase() == runtime_phase::running) { report_used_up(); }
+}
+
+void watchdog::report_no_worker(std::string_view why) noexcept {
+    if (std::exchange(failure_reported_, true)) { return; }
+    try {
+        runtime_.log(fmt::format("weft: a task keeps a worker, and none can run in its place; what "
+                                 "is ready waits ({})",
+                                 why));
+    } catch (const std::bad_alloc&) {
+        runtime_.log("weft: a task keeps a worker, and there is no memory for one in its place");
+    }
+}
+
+void watchdog::report_used_up() noexcept {
+    if (std::exchange(used_up_reported_, true)) { return; }
+    runtime_.log(
+        "weft: tasks keep all workers, and as many besides that ran in their place; what is ready "
+        "waits. In long computations co_await checkpoint() now and then, or make them, and calls "
+        "that block, through co_await blocking(...)");
 }
 
 void watchdog::act(worker_thread& worker, const run_watch& watch,

@@ -157,6 +157,8 @@ private:
     bool take_for_owners() noexcept;
     void compensate() noexcept;
     void start_compensating(watched& of) noexcept;
+    void report_no_worker(std::string_view why) noexcept;
+    void report_used_up() noexcept;
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
     void report(const worker_thread& worker, const run_watch& watch) noexcept;
     void watch_end(nanoseconds elapsed) noexcept;

@@ -2,6 +2,7 @@
 #include "support/catch.hpp"
 #include "support/network.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
@@ -291,6 +292,65 @@ TEST_CASE("a worker in the place of another sends what it has gathered before it
             CHECK(byte[0] == std::byte{1});
         }
         CHECK(gathered == gathers);
+    }, {.processors = 1, .log = ignore});
+}
+
+// What the kept worker has gathered is sent, and the tasks that sent it go on.
+TEST_CASE("tasks whose sends the only worker has gathered go on while a task keeps it",
+          "[conformance]") {
+    if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
+    run_on_each([]() -> weft::task<> {
+        constexpr std::size_t writers = 8;
+        std::vector<weft::test::stream_pair> pairs;
+        for (std::size_t i = 0; i < writers; ++i) {
+            pairs.push_back(co_await weft::test::connected_pair());
+        }
+        std::atomic<std::size_t> begun{0}, ended{0};
+        auto send = [&](weft::net::tcp_stream& to) -> weft::task<> {
+            const std::array byte{std::byte{1}};
+            ++begun;
+            co_await to.write_all(byte);
+            ++ended;
+        };
+        std::vector<weft::join_handle<void>> sending;
+        for (auto& each : pairs) sending.push_back(weft::co_spawn(send, std::ref(each.client)));
+        while (begun < writers) co_await weft::yield();
+        const bool all = spin_until([&] { return ended == writers; });
+        for (auto& each : sending) co_await std::move(each);
+        CHECK(all);
+    }, {.processors = 1, .log = ignore});
+}
+
+TEST_CASE("the number of processors changes while a worker runs in the place of another",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        constexpr unsigned numbers[] = {3, 1, 2, 1};
+        unsigned changed = 0;
+        std::atomic<bool> ended{false};
+        auto change = [&]() -> weft::task<> {
+            for (const unsigned each : numbers) {
+                weft::this_runtime::set_processors(each);
+                co_await weft::sleep_for(1ms);
+                changed += weft::this_runtime::processors() == each ? 1U : 0U;
+            }
+            ended = true;
+        };
+        auto other = weft::co_spawn(change);
+        const bool all = spin_until([&] { return ended.load(); });
+        co_await std::move(other);
+        const auto running = [] {
+            std::size_t count = 0;
+            for (const auto& each : weft::this_runtime::statistics().processors) {
+                count += each.state == processor_state::running ? 1U : 0U;
+            }
+            return count;
+        };
+        while (running() != 1) co_await weft::sleep_for(100us);
+        const auto statistics = weft::this_runtime::statistics();
+        CHECK(all);
+        CHECK(changed == 4);
+        CHECK(statistics.compensations >= 1);
+        CHECK(statistics.processors.size() <= 4);
     }, {.processors = 1, .log = ignore});
 }
 

@@ -18,12 +18,17 @@
 // A worker is kept, and none can be made that would run in its place: that is said once, tried again
 // now and then, and changes nothing else.
 
+using namespace std::chrono_literals;
 using weft::detail::kernel_system_calls;
 using weft::test::spin_until;
 
 namespace {
 
 std::atomic<bool> setup_fails;
+
+// A call that lasts until this runtime has ended, for all that its workers know.
+std::atomic<weft::detail::runtime_core*> ending{nullptr};
+std::atomic<bool> setup_lasts;
 
 weft::task<> set(std::atomic<bool>& flag) {
     flag = true;
@@ -76,4 +81,40 @@ TEST_CASE("a worker in the place of another that cannot be made is tried again",
     CHECK(compensations == 1);
     REQUIRE(reports.size() == 1);
     CHECK(reports[0].find("io_uring_setup") != std::string::npos);
+}
+
+TEST_CASE("a runtime ends while a worker is made that would run in the place of another",
+          "[faults]") {
+    if (!weft::test::io_uring_starts()) {
+        WARN("io_uring cannot start here; not tested");
+        return;
+    }
+    weft::detail::system_calls table = kernel_system_calls();
+    table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
+        if (const auto* core = ending.load()) {
+            setup_lasts = true;
+            spin_until([&] { return core->phase() >= weft::detail::runtime_phase::stopping; });
+        }
+        return kernel_system_calls().io_uring_setup(entries, parameters);
+    };
+    const weft::test::replaced_calls replaced(table);
+    const weft::test::forced_backend forced("io_uring");
+    const weft::test::watchdog dog(90s, [] { return std::string("the end"); });
+    std::atomic<int> reports{0};
+    const auto log = [&](std::string_view line) {
+        if (line.find("what is ready waits") != line.npos) ++reports;
+    };
+    bool began = false;
+    setup_lasts = false;
+    auto main = [&]() -> weft::task<> {
+        ending = &weft::test::this_core();
+        std::atomic<bool> ran{false};
+        auto other = weft::co_spawn(set, std::ref(ran));
+        began = spin_until([&] { return setup_lasts.load(); });
+        co_await std::move(other);
+    };
+    weft::run(main(), {.processors = 1, .log = log});
+    ending = nullptr;
+    CHECK(began);
+    CHECK(reports == 0);
 }
