@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 std::size_t processors() {
-    return weft::this_runtime::statistics().processors.size();
+    return weft::this_runtime::processors();
 }
 
 /// A step of work and a yield, again and again.
