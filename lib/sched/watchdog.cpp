@@ -280,8 +280,12 @@ void watchdog::start_compensating(watched& of) noexcept {
         report_no_worker(error.what());
         return;
     }
-    // None was started either where the runtime has begun to end meanwhile.
-    if (!of.compensated && runtime_.phase() == runtime_phase::running) { report_used_up(); }
+    // None was started either where the runtime has begun to end meanwhile. Tasks that are merely
+    // long are no reason for a report here, as they are none for one about themselves.
+    if (!of.compensated && runtime_.phase() == runtime_phase::running &&
+        of.watch.used() >= runtime_.options().hog_report) {
+        report_used_up();
+    }
 }
 
 void watchdog::report_no_worker(std::string_view why) noexcept {
