@@ -251,7 +251,7 @@ TEST_CASE("at most as many workers as processors run in the place of others", "[
         CHECK(waited);
         CHECK(found == 1);
         CHECK(workers == 2);
-    }, {.processors = 1, .log = log});
+    }, {.processors = 1, .hog_report = 10ms, .log = log});
 }
 
 TEST_CASE("tasks that are only long do not count as ones that keep all workers", "[conformance]") {
