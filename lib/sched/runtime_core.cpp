@@ -137,8 +137,7 @@ runtime_core::runtime_core(runtime_options&& options, bool caller_works, process
     if (options_.ignore_sigpipe) {
         ignore_sigpipe_if_default();
     }
-    // Relaxed: no other thread yet.
-    processors_.store(options_.processors, std::memory_order_relaxed);
+    wanted_.set_processors(options_.processors);
     workers_.reserve(options_.processors);
     for (std::uint32_t i = 0; i < options_.processors; ++i) {
         workers_.add(std::make_unique<worker_thread>(*this, i));
@@ -200,7 +199,7 @@ void runtime_core::start_threads(bool caller_works) {
         // The threads that run know nothing of the workers before start_pollers().
         workers_.shrink(started);
         options_.processors = started;
-        processors_.store(started, std::memory_order_relaxed);
+        wanted_.set_processors(started);
         idle.limit_processors(started);
         log(fmt::format("weft: runs with {} workers instead of {}, since a thread cannot start "
                         "({}); lower runtime_options::processors or raise the limit on threads "

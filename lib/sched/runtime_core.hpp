@@ -36,6 +36,7 @@
 #include <weft/detail/sched/all_asleep.hpp>
 #include <weft/detail/sched/foreign_gate.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
+#include <weft/detail/sched/running_workers.hpp>
 #include <weft/detail/sched/sentinel.hpp>
 #include <weft/detail/time/timer_heap.hpp>
 #include <weft/runtime_options.hpp>
@@ -92,9 +93,7 @@ public:
     // Shared by the workers. Each member has its own protocol.
     const runtime_options& options() const noexcept { return options_; }
     /// How many processors are wanted now. Relaxed: it may change at any time.
-    std::uint32_t processor_count() const noexcept {
-        return processors_.load(std::memory_order_relaxed);
-    }
+    std::uint32_t processor_count() const noexcept { return wanted_.processors(); }
     /// All workers that exist, also those without a processor; see worker_registry.hpp.
     std::uint32_t worker_count() const noexcept { return workers_.size(); }
     worker_thread& worker_at(std::uint32_t index) noexcept { return workers_[index]; }
@@ -236,7 +235,6 @@ private:
     };
 
     void change_processors(unsigned wanted);
-    void adjust_running(std::uint32_t wanted) noexcept;
     void start_more_workers(std::uint32_t count, unsigned entries);
     void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,
                             const std::shared_ptr<late_start>& round);
@@ -280,8 +278,7 @@ private:
     sigset_t mask_in_fork_{};  ///< Of the thread that made the runtime; see fork_guard.hpp.
     // The number of processors: changed under control_mutex_, which is locked before mutex_.
     std::mutex control_mutex_;
-    std::atomic<std::uint32_t> processors_{0};
-    std::uint32_t compensating_ = 0;  ///< Workers in the place of others, of those that run.
+    wanted_workers<layer> wanted_;
     std::atomic<std::uint64_t> compensations_{0};
     std::atomic<runtime_phase> phase_{runtime_phase::running};
     std::atomic<std::uint64_t> drain_word_{0};

@@ -3,7 +3,8 @@
 // The number of processors while tasks run.
 //
 // Workers are only ever added. Those above the number that is wanted are asked to give their
-// processors up, the last ones first; retirement.hpp tells how they do that and how they come back.
+// processors up, the last ones first (running_workers.hpp tells which, retirement.hpp how they do that
+// and how they come back).
 // When more are wanted, those that were asked are recalled, the first ones first, and only if there
 // are too few of them, more are made: everything that may fail (memory, rings, threads, and enabling
 // a ring on its thread) is tried before anything is changed, and taken back if one step fails.
@@ -91,68 +92,37 @@ void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time
 
 // Under the lock.
 void runtime_core::change_processors(unsigned wanted) {
-    const std::uint32_t running = wanted + compensating_;
+    const std::uint32_t running = wanted + wanted_.compensating();
     if (running > worker_count()) {
         start_more_workers(running - worker_count(), usual_entries);
     }
-    // Relaxed: whoever uses it needs no particular moment.
-    processors_.store(wanted, std::memory_order_relaxed);
-    adjust_running(running);
+    wanted_.set_processors(wanted);
+    adjust_running(*this, running);
 }
 
 bool runtime_core::start_compensating_worker() {
     const std::lock_guard held(control_mutex_);
-    // Fewer processors may be wanted than when the others were started.
-    if (phase() != runtime_phase::running || compensating_ >= processor_count()) {
+    if (phase() != runtime_phase::running || !wanted_.may_compensate()) {
         return false;
     }
-    const std::uint32_t running = processor_count() + compensating_ + 1;
-    if (running > worker_count()) {
+    if (wanted_.all() >= worker_count()) {
         start_more_workers(1, few_entries);
     }
-    ++compensating_;
+    wanted_.compensate();
     // Relaxed: a statistic.
     compensations_.fetch_add(1, std::memory_order_relaxed);
-    adjust_running(running);
+    adjust_running(*this, wanted_.all());
     return true;
 }
 
 void runtime_core::retire_compensating_worker() noexcept {
     const std::lock_guard held(control_mutex_);
-    if (compensating_ != 0) {
-        --compensating_;
-        adjust_running(processor_count() + compensating_);
-    }
+    wanted_.end_compensation();
+    adjust_running(*this, wanted_.all());
 }
 
 void runtime_core::reconsider_sleep() noexcept {
     reconsider(*this);
-}
-
-// Worker 0 is never asked: it may be the thread of the caller, and timers go to it.
-void runtime_core::adjust_running(std::uint32_t wanted) noexcept {
-    const std::uint32_t count = worker_count();
-    std::uint32_t running = 0;
-    workers_.for_each([&](worker_thread& each) { running += each.state.running() ? 1 : 0; });
-    for (std::uint32_t i = 0; i < count && running < wanted; ++i) {
-        worker_thread& each = workers_[i];
-        if (!each.state.running()) {
-            if (each.state.recall()) {
-                idle.add_processor();
-            }
-            each.wake();
-            ++running;
-        }
-    }
-    for (std::uint32_t i = count; i-- > 1 && running > wanted;) {
-        worker_thread& each = workers_[i];
-        if (each.state.running()) {
-            each.state.ask();
-            each.set_attention(attention::retire);
-            each.wake();
-            --running;
-        }
-    }
 }
 
 void runtime_core::start_more_workers(std::uint32_t count, unsigned entries) {

@@ -110,6 +110,8 @@ public:
     bool may_return() noexcept;
     bool may_settle() const noexcept;
     void sleep_retired() noexcept;
+    /// For running_workers.hpp.
+    void tell_of_request() noexcept { set_attention(attention::retire); }
 
 private:
     friend class worker;

@@ -9,12 +9,18 @@
 // that has a processor is idle. A *hog* keeps its worker until all other nodes and all timers have
 // been taken, so what waits for nobody shows as a deadlock. A worker that was asked runs at most
 // what it has begun, and one that was recalled comes back.
+//
+// The same for workers that run in the place of others: the watchdog, which starts one and lets it go
+// again as watchdog::compensate() and look_at() do, beside whoever changes the number of processors
+// and beside the end of the runtime. Who runs is counted and changed by weft's own steps
+// (running_workers.hpp). In the end as many run as there are processors, and the first ones do.
 
 #include <weft/detail/base/spin_lock.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/local_queue.hpp>
 #include <weft/detail/sched/park_word.hpp>
 #include <weft/detail/sched/retirement.hpp>
+#include <weft/detail/sched/running_workers.hpp>
 #include <weft/detail/sched/sentinel.hpp>
 
 #include "explorer.hpp"
@@ -35,9 +41,14 @@ namespace {
 constexpr std::int64_t no_deadline = role::for_ever;
 constexpr auto asleep = static_cast<std::uint32_t>(sleep_kind::in_futex);
 
+// Bits of the attention word.
+constexpr std::uint32_t asked_bit = 1;
+constexpr std::uint32_t stopping_bit = 2;
+
 struct world;
 
-enum class kind { quick, hog, spawns_two };
+// A *long* one keeps its worker for as long as it likes, and makes another one ready before.
+enum class kind { quick, hog, spawns_two, long_run };
 
 struct node {
     layer::var<node*> next;
@@ -158,9 +169,14 @@ struct worker {
     weft::detail::state_word<layer> state;
     void give_work_up();
     void give_timers_up();
-    bool may_return() { return state.recalled(); }
+    bool may_return() {
+        return state.recalled() || (attention.load(order::relaxed) & stopping_bit) != 0;
+    }
     bool may_settle() const { return earliest_timer() == no_deadline; }
     void sleep_retired();
+
+    // For running_workers.hpp.
+    void tell_of_request() { attention.fetch_or(asked_bit, order::release); }
 
     void run();
     node* next();
@@ -180,6 +196,14 @@ struct world {
     model::shared<int> used{0};
     model::shared<int> taken{0};
     model::shared<int> timers_left{0};
+    // As in runtime_core: the lock of the controllers and what it guards, and the phase.
+    weft::detail::spin_lock<layer> control;
+    weft::detail::wanted_workers<layer> wanted;
+    layer::atomic<bool> ending{false};
+    bool ends = false;  // The scenario ends its workers.
+    // The runs that a watchdog sees: begun, and over.
+    model::shared<int> long_begun{0};
+    model::shared<int> long_over{0};
 
     explicit world(std::uint32_t count) : processors(count), idle(count) {
         for (std::uint32_t i = 0; i < 3; ++i) {
@@ -223,7 +247,7 @@ struct world {
     // As runtime_core::adjust_running().
     void ask(worker& asked) {
         asked.state.ask();
-        asked.attention.fetch_or(1, order::release);
+        asked.tell_of_request();
         asked.wake();
     }
     void recall(worker& recalled) {
@@ -239,6 +263,53 @@ struct world {
         model::may_sleep_for_ever(false);
         model::block_until([this] { return taken == used && timers_left == 0; }, "a hog");
         model::may_sleep_for_ever();
+    }
+    // As runtime_core::set_processors(), for workers that have been made.
+    void set_processors(std::uint32_t count) {
+        const guard held(control);
+        wanted.set_processors(count);
+        weft::detail::adjust_running(*this, wanted.all());
+    }
+    // As runtime_core::start_compensating_worker(), in the same way.
+    bool start_compensating_worker() {
+        const guard held(control);
+        if (ending.load(order::seq_cst) || !wanted.may_compensate()) return false;
+        wanted.compensate();
+        weft::detail::adjust_running(*this, wanted.all());
+        return true;
+    }
+    void retire_compensating_worker() {
+        const guard held(control);
+        wanted.end_compensation();
+        weft::detail::adjust_running(*this, wanted.all());
+    }
+    // Begins with so many processors; the other workers have run before and are on their way out.
+    void begin_with(std::uint32_t count) {
+        wanted.set_processors(count);
+        weft::detail::adjust_running(*this, count);
+    }
+    // The watchdog: sees that the first worker is kept by one run, and later that it is over.
+    void compensate() {
+        model::block_until([this] { return long_begun != 0; }, "nobody is kept");
+        const bool started = start_compensating_worker();
+        model::block_until([this] { return long_over != 0; }, "a worker is kept");
+        if (started) retire_compensating_worker();
+    }
+    // As runtime_core::begin_stop().
+    void stop() {
+        ending.store(true, order::seq_cst);
+        for (std::uint32_t i = 0; i < processors; ++i) {
+            workers[i].attention.fetch_or(stopping_bit, order::release);
+            workers[i].wake();
+        }
+    }
+    void check_running() const {
+        model::check(wanted.compensating() == 0, "a worker runs in the place of nobody");
+        for (std::uint32_t i = 0; i < processors; ++i) {
+            const bool runs = workers[i].state.running();
+            model::check(runs == (i < wanted.processors()), "the wrong workers run");
+        }
+        check_end(wanted.processors());
     }
     void check_end(std::uint32_t running) const {
         model::check(taken == used, "a node is lost");
@@ -256,21 +327,26 @@ auto overflow_of(worker& from) {
 }
 
 void worker::run() {
-    // Sleeping for ever is right when all work is done; a hog does not sleep, it works.
-    model::may_sleep_for_ever();
-    for (;;) execute(next());
+    // Sleeping for ever is right when all work is done, unless the end of the runtime wakes all; a
+    // hog does not sleep, it works.
+    model::may_sleep_for_ever(!all->ends);
+    while (node* found = next()) execute(found);
 }
 
 bool worker::attend() {
-    if (attention.load(order::relaxed) != 0) {
-        attention.exchange(0, order::acquire);
+    while (attention.load(order::relaxed) != 0) {
+        const std::uint32_t seen = attention.exchange(0, order::acquire);
+        if ((seen & stopping_bit) != 0) {
+            attention.fetch_or(stopping_bit, order::release);
+            return false;
+        }
         weft::detail::retire_if_asked(*this, *all);
     }
     return true;
 }
 
 node* worker::next() {
-    attend();
+    if (!attend()) return nullptr;
     if (node* taken = own.pop_next()) return taken;
     if (node* taken = own.pop()) {
         if (all->idle.parked_hint() != 0 && own.ring_size() >= 2) {
@@ -304,10 +380,10 @@ node* worker::look() {
 void worker::sleep(std::int64_t deadline, bool, ready_list&) {
     if (!word.prepare(sleep_kind::in_futex)) return;
     // It may wake up by its deadline at any moment.
-    model::may_sleep_for_ever(deadline == no_deadline);
+    model::may_sleep_for_ever(deadline == no_deadline && !all->ends);
     model::block_until([&] { return deadline != no_deadline || word.word().peek() != asleep; },
                        "sleep");
-    model::may_sleep_for_ever();
+    model::may_sleep_for_ever(!all->ends);
     word.finish();
 }
 
@@ -378,6 +454,13 @@ void worker::execute(node* running) {
         }
     }
     if (running->what == kind::hog) all->hog();
+    if (running->what == kind::long_run) {
+        own.push_next(all->fresh(kind::quick), overflow_of(*this));
+        weft::detail::wake_searcher(*all);
+        ++all->long_begun;
+        if (!all->ends && model::choose(2) != 0) all->hog();
+        ++all->long_over;
+    }
 }
 
 // ---- scenarios
@@ -489,6 +572,65 @@ void sentinel_leaves() {
     model::check(all.timers_left == 0, "a timer is lost");
 }
 
+// The only worker is kept, for as long as what it has made ready waits, or shorter. Another one
+// runs in its place, and goes when it is back.
+void in_the_place_of_another() {
+    world all(2);
+    all.begin_with(1);
+    all.workers[0].own.push_next(all.fresh(kind::long_run), overflow_of(all.workers[0]));
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
+                       model::named_thread{"watchdog", [&] { all.compensate(); }});
+    all.check_running();
+}
+
+// The number of processors is raised and lowered meanwhile.
+void number_changes_meanwhile() {
+    world all(3);
+    all.begin_with(1);
+    all.workers[0].own.push_next(all.fresh(kind::long_run), overflow_of(all.workers[0]));
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
+                       model::named_thread{"worker 2", [&] { all.workers[2].run(); }},
+                       model::named_thread{"watchdog", [&] { all.compensate(); }},
+                       model::named_thread{"controller", [&] {
+                                               all.set_processors(2);
+                                               all.set_processors(1);
+                                           }});
+    all.check_running();
+}
+
+// The number is lowered below that of the workers in the place of others, and one more is refused.
+void fewer_than_compensating() {
+    world all(3);
+    all.begin_with(2);
+    model::check(all.start_compensating_worker(), "a worker is refused");
+    all.set_processors(1);
+    model::check(!all.start_compensating_worker(), "there are more than processors");
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
+                       model::named_thread{"worker 2", [&] { all.workers[2].run(); }},
+                       model::named_thread{"watchdog", [&] { all.retire_compensating_worker(); }},
+                       model::named_thread{"outside", [&] { all.inject(all.fresh(kind::quick)); }});
+    all.check_running();
+}
+
+// The runtime ends meanwhile: all workers end their loops, whatever is asked of them.
+void end_meanwhile() {
+    world all(2);
+    all.ends = true;
+    all.begin_with(1);
+    all.workers[0].own.push_next(all.fresh(kind::long_run), overflow_of(all.workers[0]));
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
+                       model::named_thread{"watchdog", [&] { all.compensate(); }},
+                       model::named_thread{"end", [&] {
+                                               model::block_until(
+                                                   [&] { return all.long_begun != 0; }, "begin");
+                                               all.stop();
+                                           }});
+}
+
 const model::scenario scenarios[] = {
     {"a queue against park", queue_against_park, {.stale_reads = 1, .reduce = true}},
     {"asked while it runs", asked_while_it_runs, {.stale_reads = 0, .reduce = true}},
@@ -498,6 +640,12 @@ const model::scenario scenarios[] = {
     {"a timer of the leaver", timer_of_the_leaver, {.stale_reads = 0, .reduce = true}},
     {"a timer while all are busy", timer_while_all_are_busy, {.stale_reads = 0, .reduce = true}},
     {"the sentinel leaves", sentinel_leaves, {.stale_reads = 0, .reduce = true}},
+    {"in the place of another", in_the_place_of_another, {.stale_reads = 0, .reduce = true}},
+    {"the number changes meanwhile", number_changes_meanwhile,
+     {.preemptions = 1, .stale_reads = 0, .reduce = true}},
+    {"fewer than compensating", fewer_than_compensating,
+     {.preemptions = 1, .stale_reads = 0, .reduce = true}},
+    {"the end meanwhile", end_meanwhile, {.stale_reads = 0, .reduce = true}},
 };
 
 }  // namespace
