@@ -46,8 +46,13 @@ struct runtime_options {
     /// run one task for 10 ms without an await that lets others in, or one is blocked in a call, and
     /// something waits that nobody else can take. It goes when that one is back. There are at most as
     /// many of them as processors, and they are kept for the next time; where one cannot be made, the
-    /// log says so. Without this, what waits goes on waiting; and in a runtime with one processor no
-    /// two tasks ever run at the same time, and under run() all run on the thread that called it.
+    /// log says so.
+    ///
+    /// It is on by default because weft promises that one greedy task does not stop the others, and
+    /// with one processor, or with all of them kept, nothing else could hold that promise. So one
+    /// processor keeps two tasks from running at the same time, and all of them on the thread that
+    /// called run(), only while none of them keeps it for 10 ms: a program whose tasks share data
+    /// without locks, or rely on that thread, turns it off, and then what waits goes on waiting.
     bool compensate = true;
 
     /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that
