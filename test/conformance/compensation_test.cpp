@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -209,10 +210,8 @@ TEST_CASE("S43 a worker runs in the place of one that is blocked in a call", "[c
         }, ends[0], std::ref(blocked));
         std::vector<weft::join_handle<void>> others;
         for (int i = 0; i < 4; ++i) others.push_back(weft::co_spawn(short_steps, std::ref(over)));
-        const auto until = std::chrono::steady_clock::now() + weft::test::watchdog_limit;
-        while (compensations() == 0 && std::chrono::steady_clock::now() < until) {
-            co_await weft::yield();
-        }
+        const weft::test::patience wait;
+        while (compensations() == 0 && !wait.over()) co_await weft::yield();
         const std::uint64_t found = compensations();
         const bool written = ::write(ends[1], "", 1) == 1;
         over = true;
@@ -278,15 +277,18 @@ TEST_CASE("tasks that are only long do not count as ones that keep all workers",
     CHECK(reports == 0);
 }
 
-// It runs with one processor, so it gathers sends; and it is asked to go while it holds one.
+// It runs with one processor, so it gathers sends; and it is asked to go while it holds one. The
+// clock of the slice stands meanwhile, since what was gathered is sent when a tick of it is over, and
+// a pause follows where that was late. Whatever else makes the worker poll too early, it is rare.
 TEST_CASE("a worker in the place of another sends what it has gathered before it goes",
           "[conformance]") {
     run_on_each([]() -> weft::task<> {
         auto pair = co_await weft::test::connected_pair();
         const bool gathers = weft::this_runtime::statistics().netpoller == "io_uring";
         bool gathered = false;
-        for (int attempt = 0; attempt < 10 && !gathered; ++attempt) {
+        for (int attempt = 0; attempt < (gathers ? 100 : 1) && !gathered; ++attempt) {
             std::atomic<bool> went{false}, asked{false};
+            std::optional<weft::test::held_slice_clock> clock;
             auto send = [&]() -> weft::task<> {
                 const std::array byte{std::byte{1}};
                 co_await pair.client.write_all(byte);
@@ -298,9 +300,11 @@ TEST_CASE("a worker in the place of another sends what it has gathered before it
                     return weft::this_runtime::statistics().processors.at(1).state !=
                            processor_state::running;
                 });
+                clock.reset();
                 co_return;
             };
             auto begin = [&]() -> weft::task<> {
+                clock.emplace();  // Not before: by this clock the watchdog sees who is kept.
                 std::vector<weft::join_handle<void>> others;
                 others.push_back(weft::co_spawn(hold()));
                 for (int i = 0; i < 6; ++i) others.push_back(weft::co_spawn(nothing()));
@@ -310,7 +314,7 @@ TEST_CASE("a worker in the place of another sends what it has gathered before it
             auto beginner = weft::co_spawn(begin());
             const bool helped = spin_until([&] { return went.load(); });
             const auto ended = co_await weft::as_result(
-                weft::with_timeout(weft::test::watchdog_limit, std::move(beginner)));
+                weft::with_timeout(10 * weft::test::watchdog_limit, std::move(beginner)));
             CHECK(helped);
             CHECK(asked);
             REQUIRE(ended.has_value());

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <thread>
 
+#include <time.h>
+
 namespace weft::test {
 
 /// The worker that the calling task runs on.
@@ -33,13 +35,41 @@ inline std::uint64_t id_of(const detail::branch* queued) {
 /// slow; an instrumented build on a busy machine must not reach it.
 inline constexpr std::chrono::seconds watchdog_limit{sanitized ? 60 : 20};
 
+/// The time that a thread which asks again and again gives a condition. It is over after the limit,
+/// but only if the thread has had a processor for half of it: on a machine that starves this process,
+/// the threads that bring the condition about had none either. Then it is ten times the limit.
+class patience {
+public:
+    explicit patience(std::chrono::nanoseconds limit = watchdog_limit) noexcept
+        : limit_(limit), began_(std::chrono::steady_clock::now()), used_before_(used()) {}
+
+    bool over() const noexcept {
+        const auto passed = std::chrono::steady_clock::now() - began_;
+        if (passed <= limit_) return false;
+        return used() - used_before_ >= limit_ / 2 || passed > 10 * limit_;
+    }
+
+private:
+    /// The CPU time of the calling thread. For a task that has moved to another one the difference
+    /// says nothing; then the end is somewhere between the two limits.
+    static std::chrono::nanoseconds used() noexcept {
+        timespec now{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+    }
+
+    const std::chrono::nanoseconds limit_;
+    const std::chrono::steady_clock::time_point began_;
+    const std::chrono::nanoseconds used_before_;
+};
+
 /// Keeps the calling thread busy until the condition holds: as a task, one that hogs its worker.
 /// False: the watchdog's time is over. Other threads get the processor, not other tasks.
 template <class Condition>
 bool spin_until(Condition&& holds, std::chrono::nanoseconds limit = watchdog_limit) {
-    const auto until = std::chrono::steady_clock::now() + limit;
+    const patience wait(limit);
     while (!holds()) {
-        if (std::chrono::steady_clock::now() > until) return false;
+        if (wait.over()) return false;
         std::this_thread::yield();
     }
     return true;
