@@ -43,10 +43,10 @@ struct runtime_options {
     unsigned processors = 0;
 
     /// Another worker runs in the place of one whose task does not come back: where each worker has
-    /// run one task for 10 ms without an await that lets others in, or one is blocked in a call, and
-    /// something waits that nobody else can take. It goes when that one is back. There are at most as
-    /// many of them as processors, and they are kept for the next time; where one cannot be made, the
-    /// log says so.
+    /// run one task for 10 ms without an await that lets others in, or one is blocked in a call,
+    /// and something waits that nobody else can take. It goes when that one is back. There are at
+    /// most as many of them as processors, and they are kept for the next time; where one cannot be
+    /// made, the log says so.
     ///
     /// It is on by default because weft promises that one greedy task does not stop the others, and
     /// with one processor, or with all of them kept, nothing else could hold that promise. So one

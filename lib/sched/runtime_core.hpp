@@ -149,8 +149,8 @@ public:
     void follow_machine(processor_count_watch& watched, monotonic_time now) noexcept;
 
     /// Any thread without a processor: one worker more than there are processors, in the place of
-    /// one that its task holds. False: there are as many of them as processors, or the runtime ends.
-    /// Throws as set_processors() where it cannot be made. Blocks while one is started.
+    /// one that its task holds. False: there are as many of them as processors, or the runtime
+    /// ends. Throws as set_processors() where it cannot be made. Blocks while one is started.
     bool start_compensating_worker();
     /// Any thread: one of them less. Which worker that is does not matter.
     void retire_compensating_worker() noexcept;

@@ -3,11 +3,11 @@
 // The number of processors while tasks run.
 //
 // Workers are only ever added. Those above the number that is wanted are asked to give their
-// processors up, the last ones first (running_workers.hpp tells which, retirement.hpp how they do that
-// and how they come back).
-// When more are wanted, those that were asked are recalled, the first ones first, and only if there
-// are too few of them, more are made: everything that may fail (memory, rings, threads, and enabling
-// a ring on its thread) is tried before anything is changed, and taken back if one step fails.
+// processors up, the last ones first (running_workers.hpp tells which, retirement.hpp how they do
+// that and how they come back). When more are wanted, those that were asked are recalled, the first
+// ones first, and only if there are too few of them, more are made: everything that may fail
+// (memory, rings, threads, and enabling a ring on its thread) is tried before anything is changed,
+// and taken back if one step fails.
 //
 //     to be made   -> waiting     its thread has enabled its poller, and waits for the verdict
 //     waiting      -> running     all of them have: they are registered, then released

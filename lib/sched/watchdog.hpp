@@ -52,14 +52,15 @@
 // The name of a task is read under the protocol of run_mark.hpp. It holds no lock while it logs.
 //
 // Compensating workers. While all workers are kept, moving their work to the global queue helps
-// nobody, and with one processor there is nobody else in any case. So one worker more than there are
-// processors runs, in the place of one that is kept: until the watchdog sees that one run something
-// else. It is made when it is needed for the first time, gives its processor up by the protocol of
-// retirement.hpp, and is recalled the next time, which costs no more than a wake-up. There are at most
-// as many as processors. None is started while anybody is idle, or runs one branch after another:
-// that one would share its core with the new one, and takes what waits in any case. A worker that is
-// blocked in a call uses no core, so that is no reason against it. A thread that was only short of a
-// core does not keep its worker (run_watch.hpp).
+// nobody, and with one processor there is nobody else in any case. So one worker more than there
+// are processors runs, in the place of one that is kept: until the watchdog sees that one run
+// something else. It is made when it is needed for the first time, gives its processor up by the
+// protocol of retirement.hpp, and is recalled the next time, which costs no more than a wake-up.
+// There are at most as many as processors. None is started while anybody is idle, or runs one
+// branch after another: that one would share its core with the new one, and takes what waits in any
+// case. A worker that is blocked in a call uses no core, so that is no reason against it. A thread
+// that was only short of a core does not keep its worker (run_watch.hpp). What a kept worker has
+// gathered to send is handed over by the rescue signal, and its tasks go on with the others.
 //
 // Its life. It starts when all workers are ready and ends when all have left their loops. Where the
 // system refuses the thread, the runtime says so in one line and works without: slices of chains

@@ -72,8 +72,8 @@ bool overrun_for(std::uint64_t looks) {
     return spin_until([&] { return this_core().dog.looks() >= seen + looks; }) && counted;
 }
 
-/// The netpollers that serve the socket of a worker that is kept. The thread sanitizer lets a thread
-/// that computes handle no signal.
+/// The netpollers that serve the socket of a worker that is kept. The thread sanitizer lets a
+/// thread that computes handle no signal.
 std::vector<const char*> serving_backends() {
     if (weft::test::thread_sanitizer) return {"epoll"};
     return weft::test::backends();
@@ -278,8 +278,9 @@ TEST_CASE("tasks that are only long do not count as ones that keep all workers",
 }
 
 // It runs with one processor, so it gathers sends; and it is asked to go while it holds one. The
-// clock of the slice stands meanwhile, since what was gathered is sent when a tick of it is over, and
-// a pause follows where that was late. Whatever else makes the worker poll too early, it is rare.
+// clock of the slice stands meanwhile, since what was gathered is sent when a tick of it is over,
+// and a pause follows where that was late. Whatever else makes the worker poll too early, it is
+// rare.
 TEST_CASE("a worker in the place of another sends what it has gathered before it goes",
           "[conformance]") {
     run_on_each([]() -> weft::task<> {

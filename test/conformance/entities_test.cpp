@@ -183,7 +183,8 @@ TEST_CASE("S9 the main task is queued on the first processor and taken from ther
                        statistics.processors[0].spawned, statistics.spawned_outside,
                        statistics.processors[0].tasks_run};
     };
-    const seen result = weft::run(main(std::this_thread::get_id()), {.processors = 1, .compensate = false});
+    const seen result =
+        weft::run(main(std::this_thread::get_id()), {.processors = 1, .compensate = false});
     CHECK(result.first_processor);
     CHECK(result.callers_thread);
     CHECK(result.spawned == 1);

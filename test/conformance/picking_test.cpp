@@ -107,7 +107,8 @@ TEST_CASE("S23 runnext comes first, then the ring, the global queue, and theft l
         co_await weft::sleep_for(1ms);
         co_return log.numbers();
     };
-    CHECK(weft::run(main(), {.processors = 1, .compensate = false}) == std::vector<int>{1, 2, 3, 4});
+    CHECK(weft::run(main(), {.processors = 1, .compensate = false}) ==
+          std::vector<int>{1, 2, 3, 4});
 
     // The other worker finds work in the global queue and in this one's ring.
     auto second = []() -> weft::task<std::vector<int>> {
@@ -126,7 +127,7 @@ TEST_CASE("S23 runnext comes first, then the ring, the global queue, and theft l
         }
         co_return log.numbers();
     };
-    const auto ran = weft::run(second(), {.processors = 2});
+    const auto ran = weft::run(second(), {.processors = 2, .compensate = false});
     REQUIRE(ran.size() >= 4);
     CHECK(ran[0] == 5);
 }
@@ -184,13 +185,13 @@ TEST_CASE("S25 an empty ring takes a share of the global queue", "[conformance]"
     CHECK(alone.global == 300 - 128);
     CHECK(alone.ring == 127);
     // min(10 / 2 + 1, 128), while the other processor is busy.
-    const seen share = weft::run(main(look, 10), {.processors = 2});
+    const seen share = weft::run(main(look, 10), {.processors = 2, .compensate = false});
     CHECK(share.global == 4);
     CHECK(share.ring == 5);
 }
 
 TEST_CASE("S26 idle processors look at nothing until they are woken", "[conformance]") {
-    weft::runtime runtime({.processors = 2});
+    weft::runtime runtime({.processors = 2, .compensate = false});
     weft::detail::runtime_core* core = nullptr;
     auto get_core = [](weft::detail::runtime_core** to) -> weft::task<> {
         *to = &this_core();
@@ -256,7 +257,7 @@ TEST_CASE("S27 a thief takes half of the ring, rounded up, and runs the last of 
         co_return result;
     };
     for (const int count : {1, 2, 3, 10, 101, 256}) {
-        const seen result = weft::run(main(stolen, count), {.processors = 2});
+        const seen result = weft::run(main(stolen, count), {.processors = 2, .compensate = false});
         const int half = count - count / 2;
         CHECK(result.stolen_first == half);
         CHECK(result.thief_ring == static_cast<std::size_t>(half - 1));
@@ -336,7 +337,7 @@ TEST_CASE("S27 a thief does not always begin with the same victim", "[conformanc
         }
         co_return false;
     };
-    CHECK(weft::run(main(keeper, child), {.processors = processors}));
+    CHECK(weft::run(main(keeper, child), {.processors = processors, .compensate = false}));
 }
 
 TEST_CASE("S28 runnext is stolen in the last pass, and not before 3 us have passed",
@@ -373,7 +374,7 @@ TEST_CASE("S28 runnext is stolen in the last pass, and not before 3 us have pass
         }
         co_return shortest;
     };
-    CHECK(weft::run(main(busy, child), {.processors = 2}) >= 3'000);
+    CHECK(weft::run(main(busy, child), {.processors = 2, .compensate = false}) >= 3'000);
 }
 
 TEST_CASE("S29 a worker that parks looks once more at what was published", "[conformance]") {
@@ -396,7 +397,7 @@ TEST_CASE("S29 a worker that parks looks once more at what was published", "[con
         co_await std::move(other);
         co_return good;
     };
-    CHECK(weft::run(main(), {.processors = 2}));
+    CHECK(weft::run(main(), {.processors = 2, .compensate = false}));
 }
 
 TEST_CASE("S29 no ready task waits while a processor is idle", "[conformance]") {
@@ -452,13 +453,13 @@ TEST_CASE("S29 no ready task waits while a processor is idle", "[conformance]") 
         };
         const std::size_t seeds = weft::test::scaled_count(10, 1000);
         for (unsigned seed = 0; seed < seeds; ++seed) {
-            REQUIRE(weft::run(main(seed), {.processors = processors}));
+            REQUIRE(weft::run(main(seed), {.processors = processors, .compensate = false}));
         }
     }
 }
 
 TEST_CASE("S30 workers with nothing to run park", "[conformance]") {
-    weft::runtime runtime({.processors = 4});
+    weft::runtime runtime({.processors = 4, .compensate = false});
     signal_cell cell;
     std::atomic<weft::detail::runtime_core*> core{nullptr};
     auto waiter = [](signal_cell& waits_for,

@@ -212,7 +212,7 @@ TEST_CASE("S20 a batch of completions wakes one searcher, and none while somebod
         }
         co_return result;
     };
-    const seen result = weft::run(main(), {.processors = processors});
+    const seen result = weft::run(main(), {.processors = processors, .compensate = false});
     CHECK(result.parked);
     CHECK(result.with_searcher == 0);
     CHECK(result.without == 1);
@@ -283,7 +283,8 @@ TEST_CASE("S23 without own work the global queue comes before the poller", "[con
         co_await log.all.wait();
         co_return std::move(log.numbers);
     };
-    CHECK(weft::run(main(), {.processors = 1, .compensate = false}) == std::vector<int>{101, 102, 3, 1, 2});
+    CHECK(weft::run(main(), {.processors = 1, .compensate = false}) ==
+          std::vector<int>{101, 102, 3, 1, 2});
 }
 
 TEST_CASE("S23 the own poller comes before theft", "[conformance]") {
@@ -343,7 +344,8 @@ TEST_CASE("S23 the own poller comes before theft", "[conformance]") {
         co_return good;
     };
     shared state;
-    REQUIRE(weft::run(main(state, loot, reader, other_worker), {.processors = 2}));
+    REQUIRE(weft::run(main(state, loot, reader, other_worker),
+                      {.processors = 2, .compensate = false}));
     CHECK(state.on_own_worker);
     CHECK(state.order.front() == 1);
 }

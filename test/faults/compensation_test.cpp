@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-// A worker is kept, and none can be made that would run in its place: that is said once, tried again
-// now and then, and changes nothing else.
+// A worker is kept, and none can be made that would run in its place: that is said once, tried
+// again now and then, and changes nothing else.
 
 using namespace std::chrono_literals;
 using weft::detail::kernel_system_calls;

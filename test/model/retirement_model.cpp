@@ -10,9 +10,9 @@
 // been taken, so what waits for nobody shows as a deadlock. A worker that was asked runs at most
 // what it has begun, and one that was recalled comes back.
 //
-// The same for workers that run in the place of others: the watchdog, which starts one and lets it go
-// again as watchdog::compensate() and look_at() do, beside whoever changes the number of processors
-// and beside the end of the runtime. Who runs is counted and changed by weft's own steps
+// The same for workers that run in the place of others: the watchdog, which starts one and lets it
+// go again as watchdog::compensate() and look_at() do, beside whoever changes the number of
+// processors and beside the end of the runtime. Who runs is counted and changed by weft's own steps
 // (running_workers.hpp). In the end as many run as there are processors, and the first ones do.
 
 #include <weft/detail/base/spin_lock.hpp>

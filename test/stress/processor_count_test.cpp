@@ -184,7 +184,8 @@ void run_with_seed(const char* backend, const load& of, unsigned seed) {
     const std::uint64_t tasks = 1 + 8 * 5 + 2 + 1 + all.spawned;
     CHECK(statistics.tasks_spawned() == tasks);
     CHECK(ended == tasks);
-    // On a busy machine others may run in the place of those that make more, which takes long there.
+    // On a busy machine others may run in the place of those that make more, which takes long
+    // there.
     CHECK(statistics.processors.size() <= 2 * of.most);
 }
 

@@ -36,8 +36,9 @@ inline std::uint64_t id_of(const detail::branch* queued) {
 inline constexpr std::chrono::seconds watchdog_limit{sanitized ? 60 : 20};
 
 /// The time that a thread which asks again and again gives a condition. It is over after the limit,
-/// but only if the thread has had a processor for half of it: on a machine that starves this process,
-/// the threads that bring the condition about had none either. Then it is ten times the limit.
+/// but only if the thread has had a processor for half of it: on a machine that starves this
+/// process, the threads that bring the condition about had none either. Then it is ten times the
+/// limit.
 class patience {
 public:
     explicit patience(std::chrono::nanoseconds limit = watchdog_limit) noexcept

@@ -14,7 +14,8 @@
 namespace weft::test {
 
 /// Aborts the process, with a text that tells where it stands, when nobody calls progress() for so
-/// long, or for up to ten times as long while its threads wait for a CPU most of the time. For tests that would otherwise hang when a wake-up is lost.
+/// long, or for up to ten times as long while its threads wait for a CPU most of the time. For
+/// tests that would otherwise hang when a wake-up is lost.
 class watchdog {
 public:
     explicit watchdog(std::chrono::seconds limit, std::function<std::string()> describe);

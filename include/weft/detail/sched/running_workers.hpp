@@ -5,18 +5,18 @@
 // Several change it: a task or a foreign thread (the number of processors), and the watchdog (the
 // number that the machine gives, and *compensating* workers). All do it under one lock, and each
 // change is two steps: what is wanted is counted, and then the workers are asked or recalled until
-// as many run. Nobody remembers which worker runs in the place of which: a worker is kept by a task,
-// and the task may be gone, or have gone on elsewhere, when it is over. So every order of changes
-// ends with the same workers running, the first ones, as many as are wanted.
+// as many run. Nobody remembers which worker runs in the place of which: a worker is kept by a
+// task, and the task may be gone, or have gone on elsewhere, when it is over. So every order of
+// changes ends with the same workers running, the first ones, as many as are wanted.
 //
 //     processors      at least 1; set_processors() or the machine
 //     compensating    + 1 for each worker that the watchdog has found kept, while there are fewer
 //                     than processors; - 1 when it sees that one run something else. Fewer
 //                     processors do not make them fewer: those that are there stay until then
 //
-// Worker 0 is never asked: it may be the thread of the caller, and timers go to it. The last ones go
-// first and the first ones come first, so that a compensating worker that is made for a moment does
-// not push an older one out, and so that few of them ever run tasks.
+// Worker 0 is never asked: it may be the thread of the caller, and timers go to it. The last ones
+// go first and the first ones come first, so that a compensating worker that is made for a moment
+// does not push an older one out, and so that few of them ever run tasks.
 //
 // The end of the runtime needs no step here: it asks all workers there are to end their loops,
 // whatever these counts say, and a worker that is asked to go, or is recalled, meanwhile finds that
@@ -29,6 +29,8 @@
 //
 //     tell_of_request()      its attention word says from now on that it may have been asked
 #pragma once
+
+#include <weft/detail/base/assert.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -56,7 +58,10 @@ public:
     /// others were started.
     bool may_compensate() const noexcept { return compensating_ < processors(); }
     void compensate() noexcept { ++compensating_; }
-    void end_compensation() noexcept { --compensating_; }
+    void end_compensation() noexcept {
+        WEFT_ASSERT(compensating_ != 0);
+        --compensating_;
+    }
 
 private:
     typename Layer::template atomic<std::uint32_t> processors_{0};
