@@ -14,7 +14,7 @@ namespace kv {
 void write_runtime_information(information_writer& out) {
     const weft::runtime_statistics statistics = weft::this_runtime::statistics();
     out.line("netpoll", statistics.netpoller);
-    out.line("processors", statistics.processors.size());
+    out.line("processors", weft::this_runtime::processors());
     out.line("tasks_spawned", statistics.tasks_spawned());
     out.line("tasks_alive", statistics.tasks_alive());
     for (std::size_t i = 0; i < statistics.processors.size(); ++i) {
