@@ -606,6 +606,8 @@ void fewer_than_compensating() {
     all.begin_with(2);
     model::check(all.start_compensating_worker(), "a worker is refused");
     all.set_processors(1);
+    model::check(all.workers[1].state.running() && !all.workers[2].state.running(),
+                 "the first workers go before the last ones");
     model::check(!all.start_compensating_worker(), "there are more than processors");
     model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
                        model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
