@@ -392,6 +392,54 @@ TEST_CASE("fault 36: a socket at home on a worker that is kept closes meanwhile"
     CHECK(told == weft::errc::closed);
 }
 
+// With one processor it is a worker in the place of the kept one that serves the socket, whose poll
+// moves to its ring. When that one is kept in turn, and has been asked to go, the poll comes back.
+TEST_CASE("fault 36: a socket follows the workers that run in the place of kept ones", "[faults]") {
+    if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
+    kept_socket socket;
+    std::atomic<unsigned> kept{0};
+    std::atomic<bool> release{false};
+    bool at_home = false, served = false, left = false, second_kept = false, is_back = false;
+    int received_back = 0;
+    auto main = [&]() -> weft::task<> {
+        const auto limit = clock_type::now() + 2 * weft::test::watchdog_limit;
+        auto listener = tcp_listener::bind(endpoint::parse(loopback));
+        const plain_peer there(listener.local_endpoint());
+        auto reader = weft::co_spawn(socket.read(co_await listener.accept()));
+        while (socket.waits_on == 0) co_await weft::yield();
+        const ::pid_t home = ::gettid();
+        at_home = socket.waits_on == home;
+        for (int i = 1; i <= messages; ++i) {
+            there.send();
+            served = spin_until([&] { return socket.received == i; });
+            if (!served) break;
+        }
+        left = socket.waits_on != home;
+        auto hog = weft::co_spawn(keep_another(kept, release));
+        second_kept = spin_until([&] { return kept == 1; });
+        for (int i = 1; i <= messages; ++i) {
+            there.send();
+            while (socket.received < messages + i && clock_type::now() < limit) {
+                co_await weft::sleep_for(100us);
+            }
+        }
+        is_back = ::gettid() == home && socket.waits_on == home;
+        received_back = socket.received - messages;
+        release = true;
+        co_await std::move(hog);
+        there.finish();
+        co_await std::move(reader);
+    };
+    weft::run(main(), {.processors = 1, .hog_report = 1h, .log = [](std::string_view) {}});
+    CHECK(at_home);
+    CHECK(served);
+    CHECK(left);
+    CHECK(second_kept);
+    CHECK(received_back == messages);
+    CHECK(is_back);
+    CHECK(socket.ended);
+}
+
 namespace {
 
 constexpr int storm_connections = 12;
