@@ -131,15 +131,14 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
     activity seen = activity::none;
     for (std::uint32_t i = 0; i < std::min<std::size_t>(count, watched_.size()); ++i) {
         watched& each = watched_[i];
-        worker_thread& worker = runtime_.worker_at(i);
-        look_at(worker, each, elapsed);
-        remind_of_waits(worker, !each.watch.active());
+        look_at(runtime_.worker_at(i), each, elapsed);
         if (each.watch.lasts()) {
             seen = activity::lasting;
         } else if (each.watch.active() && seen == activity::none) {
             seen = activity::some;
         }
     }
+    remind_of_waits();
     compensate();
     return seen;
 }
@@ -172,11 +171,14 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
 }
 
 // A worker that runs branches sees the bit before the next one; waking it would cost a system call
-// for nothing.
-void watchdog::remind_of_waits(worker_thread& worker, bool sleeps) noexcept {
-    if (worker.own_poller().unverified.empty()) { return; }
-    worker.set_attention(attention::waits_noted);
-    if (sleeps) { worker.wake(); }
+// for nothing. One for which there was no memory to watch it is woken in any case.
+void watchdog::remind_of_waits() noexcept {
+    for (std::uint32_t i = 0; i < runtime_.worker_count(); ++i) {
+        worker_thread& worker = runtime_.worker_at(i);
+        if (worker.own_poller().unverified.empty()) { continue; }
+        worker.set_attention(attention::waits_noted);
+        if (i >= watched_.size() || !watched_[i].watch.active()) { worker.wake(); }
+    }
 }
 
 // ---------------------------------------------------------------------------------------------

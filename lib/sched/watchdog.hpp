@@ -48,8 +48,8 @@
 //
 // Who may touch what. The watchdog's own state belongs to its thread. Of workers it reads the mark,
 // sizes of queues, the earliest timer, flags of the poller and the count of unverified waits, all of
-// them atomic hints, and writes attention bits and the counters of overruns; it may wake any worker.
-// The name of a task is read under the protocol of run_mark.hpp. It holds no lock while it logs.
+// them atomic, and writes attention bits and the counters of overruns; it may wake any worker. The
+// name of a task is read under the protocol of run_mark.hpp. It holds no lock while it logs.
 //
 // Compensating workers. While all workers are kept, moving their work to the global queue helps
 // nobody, and with one processor there is nobody else in any case. So one worker more than there
@@ -151,7 +151,7 @@ private:
     bool any_wait_noted() noexcept;
     activity look_around(nanoseconds elapsed) noexcept;
     void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
-    void remind_of_waits(worker_thread& worker, bool sleeps) noexcept;
+    void remind_of_waits() noexcept;
     void relieve(worker_thread& worker, watched& of) noexcept;
     void take_queue(worker_thread& of, branch*& seen_next) noexcept;
     void take_timers(worker_thread& of) noexcept;

@@ -287,6 +287,15 @@ branch* worker_thread::look() {
             return taken;
         }
     }
+    // Alone, it is spared the question before each sleep; the watchdog wakes it for that. With other
+    // processors about it is not: what it leaves unasked they could not ask for, should a branch
+    // keep this worker right after its sleep.
+    if (runtime_->processor_count() > 1 && !io_->unverified.empty()) {
+        verify_waits(true);
+        if (branch* taken = take_readied()) {
+            return taken;
+        }
+    }
     if (!searching) {
         searching = runtime_->idle.begin_search();
     }
@@ -433,9 +442,9 @@ void worker_thread::repeat_operations(branch_list& readied) noexcept {
     readied = kept;
 }
 
-void worker_thread::verify_waits() noexcept {
+void worker_thread::verify_waits(bool all) noexcept {
     branch_list readied;
-    io_->verify_waits(false, readied);
+    io_->verify_waits(all, readied);
     ready_batch(readied);
 }
 
@@ -594,7 +603,12 @@ bool worker_thread::serve_attention() noexcept {
         next_chain_ = next_chain_limit;
     }
     if (is_set(attention::waits_noted)) {
-        verify_waits();
+        // First what the kernel has told: who has an event is not to be taken for one without. A
+        // worker that was woken for this has slept over all that is noted.
+        if (io_->has_work()) {
+            poll_io();
+        }
+        verify_waits(searching);
     }
     if (is_set(attention::retire)) {
         retire_if_asked(*this, *runtime_);

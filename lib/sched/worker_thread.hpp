@@ -13,7 +13,8 @@
 //                       have passed since the first; then what is in runnext goes behind the ring
 //     own ring          a new slice: one tick
 //     global queue      a batch
-//     own poller        without waiting
+//     own poller        without waiting; then, with other processors, all own waits that are
+//                       unverified
 //     steal             four passes over the others in random order: rings; in the last pass also
 //                       due timers, and runnext if it stays there for about 3 us
 //     park              see parking_loop.hpp; sleep in the ring or on a futex
@@ -139,7 +140,7 @@ private:
     void fire_due(processor& of, std::size_t limit, branch_list& readied) noexcept;
     bool poll_io() noexcept;
     void repeat_operations(branch_list& readied) noexcept;
-    void verify_waits() noexcept;
+    void verify_waits(bool all) noexcept;
     void end_gathered_sends() noexcept;
     bool begin(branch& running) noexcept;
     void execute(branch* running) noexcept;

@@ -6,7 +6,10 @@
 //     learned that the socket is ready. After many operations in a row that did not block, the task
 //     goes behind the others of its worker, so an endless supply of data starves nobody. A write of
 //     16 KiB or less on a busy worker may be made together with those of other tasks, which run
-//     first then: at most 32 of them, and 10 ms where one of them does not come back.
+//     first then: at most 32 of them, and 10 ms where one of them does not come back. A read after
+//     one that got less than it asked for may wait at once, since the socket is empty then. Where it
+//     is not, because the read before stopped at an urgent byte, that is found out some milliseconds
+//     later, or when the task that keeps the worker ends.
 //   * Buffers belong to the caller and must stay as they are until the operation has ended. The
 //     kernel never keeps them: when a cancelled operation has thrown, they are free.
 //   * Errors are thrown as std::system_error with the errno of the system call in

@@ -106,13 +106,13 @@ public:
     void short_read() noexcept {
         if (nudged_.load(std::memory_order_relaxed)) [[unlikely]] {
             nudged_.store(false, std::memory_order_relaxed);
-            distrusted_ = static_cast<std::uint16_t>(distrust_after_loss << losses_);
-            if (losses_ < losses_limit) losses_ = losses_ + 1;
+            lost();
         }
         if (distrusted_ != 0) [[unlikely]] {
             distrusted_ = distrusted_ - 1;
         } else {
             emptied_ = true;
+            if (trusted_ < trust_after) trusted_ = trusted_ + 1;
         }
     }
 
@@ -283,6 +283,7 @@ public:
         emptied_ = false;
         distrusted_ = 0;
         losses_ = 0;
+        trusted_ = trust_after;
         hung_up_.store(false, std::memory_order_relaxed);
         nudged_.store(false, std::memory_order_relaxed);
     }
@@ -290,10 +291,22 @@ public:
     Record& record(unsigned index) noexcept { return records_[index]; }
 
 private:
-    /// After the first nudge that found something, so many short reads are followed by a call at
-    /// once; after each further one twice as many, up to 16,384. Each loss has cost milliseconds.
+    /// After a nudge that found something, so many short reads are followed by a call at once; twice
+    /// as many each time, up to 16,384, where it was again one of the first waits after them. An
+    /// event that comes while the question is put looks like a loss as well, but does so seldom.
     static constexpr std::uint16_t distrust_after_loss = 64;
     static constexpr std::uint8_t losses_limit = 8;
+    static constexpr std::uint8_t trust_after = 64;
+
+    void lost() noexcept {
+        if (trusted_ == trust_after) {
+            losses_ = 0;
+        } else if (losses_ < losses_limit) {
+            losses_ = losses_ + 1;
+        }
+        trusted_ = 0;
+        distrusted_ = static_cast<std::uint16_t>(distrust_after_loss << losses_);
+    }
 
     /// Before the notification that tells it. Relaxed: that notification orders it.
     void set_hung_up() noexcept { hung_up_.store(true, std::memory_order_relaxed); }
@@ -310,7 +323,10 @@ private:
     // These belong to the turn.
     typename Layer::template var<std::uint8_t> misses_{0};
     typename Layer::template var<bool> emptied_{false};
+    /// Losses in a row, each soon after the last.
     typename Layer::template var<std::uint8_t> losses_{0};
+    /// Short reads that were trusted since the last loss, up to `trust_after`.
+    typename Layer::template var<std::uint8_t> trusted_{trust_after};
     typename Layer::template var<std::uint16_t> distrusted_{0};
     std::array<Record, 2> records_;
 };

@@ -18,20 +18,24 @@
 //                                          Otherwise the worker *nudges*: it takes the waiter, as a
 //                                          canceller would, and readies it, so that it tries again
 //
-// When the worker asks. The watchdog sees that something is noted, every few milliseconds while
-// anything runs, and has the worker ask for what was noted before it did so the last time; it wakes
-// one that sleeps. So a wait is unverified for two looks of the watchdog, or as long as one branch
-// keeps its worker, whatever the kernel does; and an echo on an idle machine, whose worker sleeps
-// after each request, is spared the third call as well. While something is noted the watchdog does
-// not rest (rest_word.hpp).
+// When the worker asks.
+//   * The watchdog sees that something is noted, every few milliseconds while anything runs, and has
+//     the worker ask for what was noted before it did so the last time. It wakes one that sleeps,
+//     which asks for all. While something is noted the watchdog does not rest (rest_word.hpp).
+//   * Before it looks for work elsewhere or sleeps: for all, where there are other processors. Only
+//     a worker that is alone may sleep over such a wait. So an echo of one processor, which sleeps
+//     after each request on an idle machine, is spared the third call as well, and nobody idles
+//     beside a question that only a worker may put that a branch has come to keep.
+// So a wait is unverified for two looks of the watchdog, or as long as one branch keeps its worker,
+// whatever the kernel does. A look may be late: the watchdog starts threads, and calls the log.
 //
 // When nothing is noted, and the operation makes its call as if this did not exist:
 //   * when the watchdog rests, or the system has refused it;
 //   * when a processor is idle, since what is owed here this worker alone can pay, and it may be
 //     about to run something long;
 //   * when the list is full, or when a question of this descriptor found something a short while
-//     ago. How long that counts grows with each time, so that what is no plain stream soon costs
-//     what it cost without this.
+//     ago. How long that counts grows where it happens again soon, so that what is no plain stream
+//     costs what it cost without this.
 //
 // Why nothing is lost. Two things have to be shown.
 //   * An entry that is dropped as ended owes nothing. The owner has published each wait itself that
@@ -49,7 +53,8 @@
 // written before the worker changes the count of parked ones.
 //
 // Rejected: entries that an event takes out of the list, since events of a shared epoll set are
-// taken by any worker. A worker that asks before it sleeps: that is the very call that was put off.
+// taken by any worker. A worker alone that asks before it sleeps: that is the very call that was put
+// off.
 // A worker that limits its sleep: a timer of the kernel for each sleep costs as much. To nudge
 // without asking: each would be a trip through the run queue and the very call that was put off.
 #pragma once
@@ -95,8 +100,8 @@ public:
         return count() < Capacity;
     }
 
-    /// Notes a wait that the owner has just published. A side has one wait at a time, so that the
-    /// last entry, if it is of the same side, has ended: one busy connection fills one entry.
+    /// Notes a wait that the owner has just published. A side has one wait at a time, so the last
+    /// entry, if it is of the same side, has ended: a connection that is alone fills one entry.
     void note(Side& side, std::uint32_t number, int fd) noexcept {
         std::size_t at = count();
         if (at != 0 && entries_[at - 1].side == &side) {
