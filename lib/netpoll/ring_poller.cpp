@@ -154,7 +154,7 @@ bool ring_poller::interrupt_owner(::pid_t thread) noexcept {
 // the kernel gets what is prepared, no more.
 void ring_poller::serve_interrupted(bool runs_task) noexcept {
     if (!runs_task || arming.held() || !mark().stranded()) {
-        ring_.enter_for_others();
+        if (ring_.enter_for_others()) refusal_.admitted();
         return;
     }
     branch_list none;
@@ -314,7 +314,7 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     take_requests();
     turn(enters_per_turn, readied);
     rung_ = false;
-    if (refused_since_ != no_deadline) rest();
+    if (refusal_.lasts()) rest();
 }
 
 void ring_poller::be_back(branch_list& readied) noexcept {
@@ -338,18 +338,20 @@ void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
 /// What an enter says. Of the expected errors none but a loss has to be acted upon here, since a
 /// turn looks at what is left afterwards: entries in the queue, completions, flags.
 ///
-/// In the handler a loss is kept for the owner. Everything else it is left to meet itself: to measure
-/// for how long a kernel refuses, and to end the process with a message, is no work for a handler.
+/// In the handler a loss is kept for the owner, and so is that the kernel has let it enter. Every
+/// refusal the owner is left to meet itself: to measure for how long a kernel refuses, and to end the
+/// process with a message, is no work for a handler.
 void ring_poller::judge(int error) noexcept {
     if (later_ != nullptr) [[unlikely]] {
         lost_ |= error == EBADR;
+        if (error == 0) refusal_.admitted();
         return;
     }
     switch (error) {
     case 0:
     case ETIME:  // The deadline of a wait has passed.
     case EINTR:  // A signal; what was submitted is submitted.
-        refused_since_ = no_deadline;
+        refusal_.admitted();
         return;
     case EAGAIN:  // No memory for a request: its entry stays, the next turn tries again.
     case ENOMEM:  // No memory for anything else: as before.
@@ -373,15 +375,14 @@ void ring_poller::judge(int error) noexcept {
 }
 
 void ring_poller::refused(int error) noexcept {
-    const monotonic_time now = monotonic_now();
-    if (refused_since_ == no_deadline) refused_since_ = now;
+    const refusal_time::nanoseconds passed = refusal_.refused(monotonic_now());
     // Relaxed: it is set before a runtime starts.
-    if (now - refused_since_ < patience.load(std::memory_order_relaxed)) return;
+    if (passed.count() < patience.load(std::memory_order_relaxed)) return;
     std::array<char, 256> text;
     std::snprintf(text.data(), text.size(),
-                  "io_uring_enter has failed for %lld ms without a pause: %s (errno %d); the "
+                  "io_uring_enter has failed for %lld ms, each time: %s (errno %d); the "
                   "system is short of memory: use fewer connections, or set WEFT_NETPOLL=epoll",
-                  static_cast<long long>((now - refused_since_) / 1'000'000),
+                  static_cast<long long>(passed.count() / 1'000'000),
                   std::strerror(error), error);
     fatal(text.data());
 }

@@ -41,8 +41,9 @@
 //
 // A kernel that refuses to be entered (it is short of memory, or wants its completions taken first,
 // or has dropped some) is asked again: each turn a few times, and a worker without anything else to
-// do at most once a millisecond. When it has refused for `patience` without a pause, the process
-// ends with a message, since entries and completions of this ring cannot go elsewhere.
+// do at most once a millisecond. When it has refused all attempts for `patience` (refusal_time.hpp
+// says what counts), the process ends with a message, since entries and completions of this ring
+// cannot go elsewhere.
 //
 // Rescue. A task that keeps the owner keeps everybody who waits in its ring, and everybody who wants
 // a poll there to end: who closes its descriptor, or has armed another one elsewhere. Others may
@@ -53,7 +54,8 @@
 // as stranded from then on until its owner is back (stranded_mark.hpp): whoever would wait for a
 // poll there arms one on its own ring instead, which is faster than the next signal. A turn in the
 // handler has limits; what it leaves behind is told to whoever looks, and the next signal goes on.
-// A loss of completions, and a kernel that refuses, are left to the owner.
+// A loss of completions, and a kernel that refuses, are left to the owner; one that has let the
+// handler enter does not refuse.
 //
 // Rejected: reading the completions from outside without taking them (their queue is full after a
 // while, with those of polls that have moved away, and closes wait for the owner); taking them from
@@ -74,6 +76,7 @@
 
 #include "lib/netpoll/handed_work.hpp"
 #include "lib/netpoll/poll_home.hpp"
+#include "lib/netpoll/refusal_time.hpp"
 #include "lib/netpoll/ring.hpp"
 
 #include <weft/detail/base/assert.hpp>
@@ -198,7 +201,7 @@ private:
     bool ending_ = false;                 ///< The doorbell is not armed again.
     bool rung_ = false;                   ///< Woken since the last wait().
     bool lost_ = false;                   ///< The kernel had to drop completions.
-    monotonic_time refused_since_ = no_deadline;  ///< Since when no enter has succeeded.
+    refusal_time refusal_;                ///< Of enters.
     bool may_interrupt_ = false;
     bool retiring_ = false;               ///< Polls are cancelled.
     bool cancel_all_sent_ = false;        ///< Its answer has not come; used while retiring.
