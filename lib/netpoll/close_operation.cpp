@@ -22,18 +22,8 @@ bool close_operation::start(branch& waiter) noexcept {
     const bool waits = may_wait && descriptor.add_close_waiter(closing_.generation, *this);
     branch_list readied;
     descriptor.close(closing_.generation, why_, readied);
-    if (waits) descriptor.drop_reference(readied);
     ready_each(readied);
-    if (waits) return park(waiter, *this);
-    // Nobody can join a life that is just being ended; that takes one close(2) on another thread. Or
-    // it has lost its last reference in a signal handler on this very thread, which leaves it to
-    // whoever looks, and it may be long before somebody else does (handed_list.hpp).
-    while (may_wait && !ended() && !descriptor.inherited()) {
-        waiter.current->io().take_for_owner(readied);
-        ready_each(readied);
-        layer::yield_thread();
-    }
-    return true;
+    return !waits || park(waiter, *this);
 }
 
 bool close_operation::ended() const noexcept {

@@ -285,8 +285,9 @@ void poll_descriptor::evict_queued(direction which, branch_list& readied) noexce
 
 bool poll_descriptor::add_close_waiter(std::uint32_t generation,
                                        close_operation& waiting) noexcept {
-    if (inherited() || !word_.add_reference(generation)) return false;
+    if (inherited()) return false;
     const std::lock_guard guard(lock_);
+    if (word_.generation() != generation) return false;
     waiting.linked_ = true;
     waiting.next_ = close_waiters_;
     close_waiters_ = &waiting;
@@ -303,18 +304,22 @@ bool poll_descriptor::remove_close_waiter(close_operation& waiting) noexcept {
     return true;
 }
 
+/// Whoever the file is to be given back to, off the list. Null: nobody waits for it any more.
+close_operation* poll_descriptor::take_owner_to_be() noexcept {
+    const std::lock_guard guard(lock_);
+    for (close_operation** link = &close_waiters_; *link != nullptr; link = &(*link)->next_) {
+        close_operation* const each = *link;
+        if (each->why_ != close_operation::purpose::give_back) continue;
+        *link = each->next_;
+        each->linked_ = false;
+        return each;
+    }
+    return nullptr;
+}
+
 void poll_descriptor::end_life(branch_list& readied) noexcept {
-    close_operation* waiters = nullptr;
-    {
-        const std::lock_guard guard(lock_);
-        waiters = std::exchange(close_waiters_, nullptr);
-        for (auto* each = waiters; each != nullptr; each = each->next_) each->linked_ = false;
-    }
+    close_operation* const taker = gives_back_ ? take_owner_to_be() : nullptr;
     const int fd = std::exchange(fd_, -1);
-    auto* taker = gives_back_ ? waiters : nullptr;
-    while (taker != nullptr && taker->why_ != close_operation::purpose::give_back) {
-        taker = taker->next_;
-    }
     if (taker != nullptr) {
         taker->fd_ = fd;
     } else {
@@ -323,9 +328,16 @@ void poll_descriptor::end_life(branch_list& readied) noexcept {
         sys().close(fd);
     }
     for (side& each : sides_) each.reset();
-    word_.end_life();
+    close_operation* waiters = nullptr;
+    {
+        const std::lock_guard guard(lock_);
+        waiters = std::exchange(close_waiters_, nullptr);
+        for (auto* each = waiters; each != nullptr; each = each->next_) each->linked_ = false;
+        word_.end_life();
+    }
     descriptors.give_back(*this);
     // The slot may live again; only the waiters are ours, each until its branch is completed.
+    if (taker != nullptr) complete(taker->waiter(), readied);
     while (waiters != nullptr) {
         close_operation& waiting = *std::exchange(waiters, waiters->next_);
         complete(waiting.waiter(), readied);

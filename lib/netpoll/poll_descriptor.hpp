@@ -34,7 +34,11 @@
 //   6. The closer drops its reference. Whoever drops the last one, be it the closer, an operation
 //   or
 //      the final completion of a poll, calls close(2), starts the next generation, gives the slot
-//      back and wakes those who wait for the close.
+//      back and wakes those who wait for the close. The generation ends under the lock of their
+//      list, which is taken in the same step: whoever wants to join finds either a list that will
+//      be taken, or the next generation and nothing to wait for. A signal handler that has dropped
+//      the last reference leaves all of this to others (handed_list.hpp), who may come late; one
+//      can still join meanwhile.
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
@@ -107,8 +111,8 @@ public:
     /// Begins to close this life; begun already, or ended: does nothing.
     void close(std::uint32_t generation, close_operation::purpose why,
                branch_list& readied) noexcept;
-    /// Adds a waiter for the end of this life, with a reference that the caller drops when the
-    /// close is begun. False: the life has ended.
+    /// Adds a waiter for the end of this life, also where the last reference has been dropped and
+    /// the end is near. It may come before this returns. False: the life has ended.
     bool add_close_waiter(std::uint32_t generation, close_operation& waiting) noexcept;
     bool remove_close_waiter(close_operation& waiting) noexcept;
 
@@ -161,6 +165,7 @@ private:
     int arm(side& on, const poll_name& poll, poller& io) noexcept;
     void evict_queued(direction which, branch_list& readied) noexcept;
     void release_poll(branch_list& readied, handed_work* later) noexcept;
+    close_operation* take_owner_to_be() noexcept;
     void end_life(branch_list& readied) noexcept;
     void close_inherited(std::uint32_t generation) noexcept;
     void check_not_inherited() const noexcept;

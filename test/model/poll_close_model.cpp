@@ -434,16 +434,16 @@ struct waiting_fixture {
     waiting_fixture() : generation(word.open()) {}
 
     void end_life() {
+        model::check(++closes == 1, "the file is closed twice");
+        file = 0;
         lock.lock();
         const auto told = std::exchange(waiters, {});
         length = 0;
         for (close_waiter* each : told) {
             if (each != nullptr) each->linked = false;
         }
-        lock.unlock();
-        model::check(++closes == 1, "the file is closed twice");
-        file = 0;
         word.end_life();
+        lock.unlock();
         if (lives_again) next = word.open();
         for (close_waiter* each : told) {
             if (each != nullptr) complete(&each->branch);
@@ -458,20 +458,15 @@ struct waiting_fixture {
 
     // As close_operation::start(). True: the branch is parked.
     bool start(close_waiter& self) {
-        const bool waits = word.add_reference(generation);
+        lock.lock();
+        const bool waits = word.generation() == generation;
         if (waits) {
-            lock.lock();
             self.linked = true;
             waiters[length++] = &self;
-            lock.unlock();
         }
+        lock.unlock();
         close();
-        if (!waits) {
-            while (word.generation() == generation) layer::pause();
-            return false;
-        }
-        drop();
-        return self.branch.word.suspend() == suspend_outcome::suspended;
+        return waits && self.branch.word.suspend() == suspend_outcome::suspended;
     }
 
     auto closer(const char* name, close_waiter& self) {
@@ -508,7 +503,8 @@ void two_who_wait_and_a_user() {
     model::check(all.closes == 1, "the file is never closed");
 }
 
-// The slot lives again at once, before the second one comes or while it waits: an old handle neither joins nor ends that life.
+// The slot lives again at once, before the second one comes or while it waits: an old handle neither
+// joins nor ends that life.
 void late_closer() {
     waiting_fixture all;
     all.lives_again = true;
@@ -523,6 +519,16 @@ void late_closer() {
                  "a reference of the new life is wrong");
     model::check(all.word.begin_close(next) && all.word.drop_reference(),
                  "a reference of the new life is wrong");
+}
+
+// Whoever asks without waiting: after another generation has been seen, the file is closed.
+void ask_for_the_end() {
+    waiting_fixture all;
+    model::run_threads(model::named_thread{"first", [&] { all.close(); }},
+                       model::named_thread{"asker", [&] {
+                                               if (all.word.generation() == all.generation) return;
+                                               model::check(all.file == 0, "ended before close(2)");
+                                           }});
 }
 
 // A wait that is cancelled while the life ends.
@@ -567,6 +573,7 @@ constexpr model::scenario scenarios[] = {
     {"two who wait", two_who_wait},
     {"two who wait and a user", two_who_wait_and_a_user},
     {"late closer", late_closer},
+    {"ask for the end", ask_for_the_end},
     {"cancel the wait", cancel_the_wait},
 };
 

@@ -127,22 +127,6 @@ public:
     /// Relaxed: the caller's own reference orders it.
     void add_reference() noexcept { word_.fetch_add(one_reference, std::memory_order_relaxed); }
 
-    /// A reference for whoever wants to wait for the end of this life, closing or not. False: it
-    /// has ended already, or whoever dropped the last reference is about to end it, and nobody
-    /// joins it there; wait for another generation() then.
-    bool add_reference(std::uint32_t generation) noexcept {
-        std::uint64_t value = word_.load(std::memory_order_relaxed);
-        for (;;) {
-            if (generation_of(value) != generation || is_last(value)) return false;
-            // Relaxed: it only keeps the life from ending. The list of those who wait is ordered by
-            // its lock, the end of the life by drop_reference(), and close(2) by generation().
-            if (word_.compare_exchange_weak(value, value + one_reference, std::memory_order_relaxed,
-                                            std::memory_order_relaxed)) {
-                return true;
-            }
-        }
-    }
-
     /// True: it was the last reference of a closing descriptor, and the caller ends this life.
     /// Release and acquire as in leave().
     bool drop_reference() noexcept {
