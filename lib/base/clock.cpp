@@ -18,15 +18,18 @@ monotonic_time read_clock(clockid_t which) noexcept {
 
 }  // namespace
 
+[[gnu::hot]]
 monotonic_time monotonic_now() noexcept {
     return read_clock(CLOCK_MONOTONIC);
 }
 
+[[gnu::hot]]
 monotonic_time slice_now() noexcept {
     const monotonic_time held = held_slice_clock.load(std::memory_order_relaxed);
     return held == no_deadline ? monotonic_now() : held;
 }
 
+[[gnu::hot]]
 monotonic_time slice_tick() noexcept {
     const monotonic_time held = held_slice_clock.load(std::memory_order_relaxed);
     return held == no_deadline ? read_clock(CLOCK_MONOTONIC_COARSE) : held;

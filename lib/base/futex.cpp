@@ -10,6 +10,7 @@ namespace weft::detail {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
+[[gnu::hot]]
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                 monotonic_time deadline) noexcept {
     timespec until{};
@@ -24,6 +25,7 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
               FUTEX_BITSET_MATCH_ANY);
 }
 
+[[gnu::hot]]
 void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
     ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }

@@ -21,6 +21,7 @@ constexpr unsigned accept_failures_limit = 64;
 
 }  // namespace
 
+[[gnu::hot]]
 io_operation::attempt_outcome accept_operation::attempt(int fd) noexcept {
     const int taken = sys().accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (taken >= 0) {

@@ -223,10 +223,12 @@ void epoll_poller::wake() noexcept {
     if (word_.wake()) set_.ring_doorbell();
 }
 
+[[gnu::hot]]
 void epoll_poller::poll(branch_list& readied, poll_extent) noexcept {
     if (set_.used()) set_.take_events(0, readied);
 }
 
+[[gnu::hot]]
 void epoll_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     if (!word_.enter()) {
         poll(readied, poll_extent::many);

@@ -11,6 +11,7 @@
 
 namespace weft::detail {
 
+[[gnu::hot]]
 bool io_operation::start(branch& waiter) noexcept {
     if (gathering_ == gathering::under_way) {
         gathering_ = gathering::ended;
@@ -49,6 +50,7 @@ bool io_operation::start(branch& waiter) noexcept {
     return true;
 }
 
+[[gnu::hot]]
 bool io_operation::gather_send(int fd, const void* data, std::size_t size) noexcept {
     if (gathering_ != gathering::not_yet) return false;
     if (!waiter()->current->gather_send(*this, fd, data, size)) return false;
@@ -56,10 +58,12 @@ bool io_operation::gather_send(int fd, const void* data, std::size_t size) noexc
     return true;
 }
 
+[[gnu::hot]]
 void io_operation::short_read() noexcept {
     on_.descriptor->short_read(which_);
 }
 
+[[gnu::hot]]
 io_operation::next_step io_operation::take_turn(branch& waiter) noexcept {
     switch (standing_) {
     case standing::nothing: break;
@@ -83,6 +87,7 @@ io_operation::next_step io_operation::take_turn(branch& waiter) noexcept {
     return next_step::end;
 }
 
+[[gnu::hot]]
 io_operation::next_step io_operation::wait_for_readiness(branch& waiter, bool verified) noexcept {
     place_ = place::wait_word;
     poll_descriptor& descriptor = *on_.descriptor;
@@ -116,6 +121,7 @@ bool io_operation::unlink() noexcept {
     return true;
 }
 
+[[gnu::hot]]
 void io_operation::give_back() noexcept {
     const standing had = std::exchange(standing_, standing::nothing);
     if (had == standing::nothing) return;

@@ -59,6 +59,7 @@ void poll_descriptor::complete(branch* taken, branch_list& readied) noexcept {
 
 // Turns.
 
+[[gnu::hot]]
 enter_outcome poll_descriptor::enter_or_queue(io_operation& entering) noexcept {
     const std::uint32_t generation = entering.on_.generation;
     const direction which = entering.which_;
@@ -97,6 +98,7 @@ bool poll_descriptor::leave_queue(io_operation& leaving) noexcept {
     return true;
 }
 
+[[gnu::hot]]
 void poll_descriptor::leave(direction which, branch_list& readied) noexcept {
     for (;;) {
         switch (word_.leave(which)) {
@@ -126,12 +128,14 @@ void poll_descriptor::drop_reference(branch_list& readied) noexcept {
 
 // Waiting.
 
+[[gnu::hot]]
 bool poll_descriptor::may_wait_unverified(direction which, branch& waiter) noexcept {
     worker& here = *waiter.current;
     return side_of(which).take_emptied(here.io().home()) && here.may_ask_later() &&
            here.io().unverified.admits();
 }
 
+[[gnu::hot]]
 poll_descriptor::wait_outcome poll_descriptor::wait(direction which, branch& waiter, bool verified,
                                                     int& error) noexcept {
     check_not_inherited();
@@ -173,6 +177,7 @@ int poll_descriptor::arm(side& on, const poll_name& poll, poller& io) noexcept {
 
 // Completions.
 
+[[gnu::hot]]
 bool poll_descriptor::completed(poll_record& record, const poll_completion& completion,
                                 branch_list& readied, handed_work* later) noexcept {
     const auto decision = side_of(record.which()).completed(record, completion);
@@ -351,6 +356,7 @@ void close_in_background(descriptor_name closing) noexcept {
     ready_each(readied);
 }
 
+[[gnu::hot]]
 void ready_each(branch_list& readied) noexcept {
     while (branch* const each = readied.pop_front()) make_ready(each);
 }

@@ -54,9 +54,11 @@ poll_home::~poll_home() {
     homes[index_].store(nullptr, std::memory_order_relaxed);
 }
 
+[[gnu::hot]]
 const stranded_mark<layer>& poll_home::mark_of(std::uint16_t home) noexcept {
     return marks[home];
 }
+[[gnu::hot]]
 stranded_mark<layer>& poll_home::mark() noexcept {
     return marks[index_];
 }

@@ -153,6 +153,7 @@ void io_ring::tear_down() noexcept {
     enter_flags_ = 0;
 }
 
+[[gnu::hot]]
 void io_ring::push(const io_uring_sqe& entry) noexcept {
     WEFT_ASSERT(space() > 0);
     const std::atomic_ref tail(*ring_.sq.ktail);
@@ -162,6 +163,7 @@ void io_ring::push(const io_uring_sqe& entry) noexcept {
     tail.store(at + 1, std::memory_order_release);
 }
 
+[[gnu::hot]]
 int io_ring::call_enter(unsigned to_submit, unsigned wanted, unsigned flags,
                         const io_uring_getevents_arg* argument) noexcept {
     const std::size_t size = argument != nullptr ? sizeof(*argument) : 0;
@@ -170,6 +172,7 @@ int io_ring::call_enter(unsigned to_submit, unsigned wanted, unsigned flags,
     return result < 0 ? errno : 0;
 }
 
+[[gnu::hot]]
 int io_ring::enter() noexcept {
     return call_enter(unsubmitted(), 0, IORING_ENTER_GETEVENTS, nullptr);
 }
@@ -195,6 +198,7 @@ int io_ring::submit() noexcept {
     return call_enter(unsubmitted(), 0, 0, nullptr);
 }
 
+[[gnu::hot]]
 int io_ring::wait(monotonic_time deadline) noexcept {
     io_uring_getevents_arg argument{};
     __kernel_timespec timeout{};
@@ -211,6 +215,7 @@ int io_ring::wait(monotonic_time deadline) noexcept {
                       &argument);
 }
 
+[[gnu::hot]]
 bool io_ring::next_completion(ring_completion& taken) noexcept {
     const std::atomic_ref head(*ring_.cq.khead);
     const unsigned at = head.load(std::memory_order_relaxed);  // Only the owner writes it.

@@ -181,11 +181,13 @@ void ring_poller::serve_interrupted(bool runs_task) noexcept {
 
 // Pushing.
 
+[[gnu::hot]]
 bool ring_poller::make_space() noexcept {
     if (ring_.space() == 0) judge(ring_.submit());
     return ring_.space() > 0;
 }
 
+[[gnu::hot]]
 void ring_poller::push_poll(poll_record& record) noexcept {
     io_uring_sqe entry{};
     const unsigned events = record.which() == direction::read ? POLLIN | POLLRDHUP : POLLOUT;
@@ -227,6 +229,7 @@ void ring_poller::push_cancel_all() noexcept {
     ring_.push(entry);
 }
 
+[[gnu::hot]]
 int ring_poller::arm(poll_record& record) noexcept {
     ++unreleased_;
     if (unarmed_.empty() && make_space()) {
@@ -237,6 +240,7 @@ int ring_poller::arm(poll_record& record) noexcept {
     return 0;
 }
 
+[[gnu::hot]]
 unsigned ring_poller::push_waiting(branch_list& readied, unsigned limit) noexcept {
     if (!doorbell_armed_ && !ending_ && make_space()) push_doorbell();
     if (retiring_ && !cancel_all_sent_ && !polls_.empty() && make_space()) {
@@ -272,6 +276,7 @@ bool ring_poller::cancel(const poll_name&, poll_record& record, cancel_reason,
     return false;
 }
 
+[[gnu::hot]]
 void ring_poller::take_requests() noexcept {
     record_ref taken = inbox_.take();
     while (taken != no_record) {
@@ -281,6 +286,7 @@ void ring_poller::take_requests() noexcept {
     }
 }
 
+[[gnu::hot]]
 void ring_poller::wake() noexcept {
     const std::uint64_t one = 1;
     // It cannot fill up: that takes 2^64 - 2 writes.
@@ -290,17 +296,20 @@ void ring_poller::wake() noexcept {
 
 // Turns.
 
+[[gnu::hot]]
 bool ring_poller::has_work() const noexcept {
     return ring_.needs_enter() || ring_.has_completions() || has_unsubmitted() || lost_ ||
            !inbox_.empty() || !handed_.empty();
 }
 
+[[gnu::hot]]
 void ring_poller::poll(branch_list& readied, poll_extent extent) noexcept {
     be_back(readied);
     take_requests();
     turn(extent == poll_extent::few ? 1 : enters_per_turn, readied);
 }
 
+[[gnu::hot]]
 void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     be_back(readied);
     take_requests();
@@ -317,6 +326,7 @@ void ring_poller::wait(monotonic_time deadline, branch_list& readied) noexcept {
     if (refusal_.lasts()) rest();
 }
 
+[[gnu::hot]]
 void ring_poller::be_back(branch_list& readied) noexcept {
     WEFT_ASSERT(!arming.held() && later_ == nullptr);
     mark().back();
@@ -324,6 +334,7 @@ void ring_poller::be_back(branch_list& readied) noexcept {
     if (!handed_.empty()) [[unlikely]] handed_.finish(readied);
 }
 
+[[gnu::hot]]
 void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
     unsigned left = completions_per_turn - reap(completions_per_turn, readied);
     for (unsigned entered = 0; entered < enters; ++entered) {
@@ -341,6 +352,7 @@ void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
 /// In the handler a loss is kept for the owner, and so is that the kernel has let it enter. Every
 /// refusal the owner is left to meet itself: to measure for how long a kernel refuses, and to end the
 /// process with a message, is no work for a handler.
+[[gnu::hot]]
 void ring_poller::judge(int error) noexcept {
     if (later_ != nullptr) [[unlikely]] {
         lost_ |= error == EBADR;
@@ -391,6 +403,7 @@ void ring_poller::set_patience(std::chrono::nanoseconds value) noexcept {
     patience.store(value.count(), std::memory_order_relaxed);
 }
 
+[[gnu::hot]]
 unsigned ring_poller::reap(unsigned limit, branch_list& readied) noexcept {
     unsigned taken = 0;
     ring_completion completion;
@@ -401,6 +414,7 @@ unsigned ring_poller::reap(unsigned limit, branch_list& readied) noexcept {
     return taken;
 }
 
+[[gnu::hot]]
 void ring_poller::take(const ring_completion& completion, branch_list& readied) noexcept {
     switch (static_cast<entry_kind>(completion.user_data >> kind_shift)) {
     case entry_kind::poll: take_poll(completion, readied); return;
@@ -417,6 +431,7 @@ void ring_poller::take(const ring_completion& completion, branch_list& readied) 
     // Nobody asked for it: whatever the kernel says, it is no reason to stop here.
 }
 
+[[gnu::hot]]
 bool ring_poller::gather_send(io_operation& sending, int fd, const void* data,
                               std::size_t size) noexcept {
     // Without the rescue signal nothing bounds how long a task may keep the entry waiting.
@@ -450,6 +465,7 @@ void ring_poller::hand_over_for_owner(::pid_t thread) noexcept {
     if (may_interrupt_ && ring_.unsubmitted() != 0) send_rescue_signal(thread);
 }
 
+[[gnu::hot]]
 void ring_poller::take_poll(const ring_completion& completion, branch_list& readied) noexcept {
     const auto ref =
         static_cast<record_ref>((completion.user_data >> record_shift) & record_mask) + 1;

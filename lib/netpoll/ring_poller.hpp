@@ -108,9 +108,11 @@ public:
     void poll(branch_list& readied, poll_extent extent) noexcept override;
     void wait(monotonic_time deadline, branch_list& readied) noexcept override;
     void wake() noexcept override;
+    [[gnu::hot]]
     bool begin_sleep() noexcept override {
         return unreleased_ != 0 || sends_.any() || !handed_.empty();
     }
+    [[gnu::hot]]
     void end_sleep() noexcept override {}
     void begin_retiring(branch_list& readied) noexcept override;
     void end_retiring() noexcept override { retiring_ = false; }
@@ -132,6 +134,7 @@ public:
     int arm(poll_record& record) noexcept override;
     bool gather_send(io_operation& sending, int fd, const void* data,
                      std::size_t size) noexcept override;
+    [[gnu::hot]]
     void publish_gathered() noexcept override { arming.end(); }
     bool has_gathered() const noexcept override { return sends_.any(); }
     void hand_over_for_owner(::pid_t thread) noexcept override;

@@ -20,6 +20,7 @@ int call_io_uring_setup(unsigned entries, io_uring_params* parameters) {
     return static_cast<int>(::syscall(__NR_io_uring_setup, entries, parameters));
 }
 
+[[gnu::hot]]
 int call_io_uring_enter(int fd, unsigned to_submit, unsigned min_complete, unsigned flags,
                         const void* argument, std::size_t size) {
     return static_cast<int>(

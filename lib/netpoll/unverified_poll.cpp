@@ -37,6 +37,7 @@ void ask_kernel(std::span<unverified_list::entry> due) noexcept {
 
 }  // namespace
 
+[[gnu::hot]]
 void poller::verify_waits(bool all, branch_list& readied) noexcept {
     unverified.verify(all, ask_kernel,
                       [&readied](branch& waiter) { complete_waiter(waiter, readied); });

@@ -76,6 +76,7 @@ frame_cache::~frame_cache() {
     }
 }
 
+[[gnu::hot]]
 void* frame_cache::refill(std::size_t index) {
     block* batch = shared.take(index);
     if (batch == nullptr) {
@@ -87,6 +88,7 @@ void* frame_cache::refill(std::size_t index) {
     return batch;
 }
 
+[[gnu::hot]]
 void frame_cache::spill(std::size_t index) noexcept {
     list& from = lists_[index];
     const std::uint32_t half = frame_classes::limit_of(index) / 2;

@@ -510,6 +510,7 @@ std::uint64_t runtime_core::tasks_alive() const noexcept {
     return spawned - ended;
 }
 
+[[gnu::hot]]
 void runtime_core::task_ended(worker_thread& on, bool ended_main) noexcept {
     on.p.ended.add_release();
     if (ended_main) {
@@ -727,6 +728,7 @@ void runtime_core::join() {
 // ---------------------------------------------------------------------------------------------
 // Waking and readying from outside.
 
+[[gnu::hot]]
 bool runtime_core::wake_if_needed() noexcept {
     return wake_searcher(*this);
 }
@@ -737,6 +739,7 @@ void runtime_core::count_wake() noexcept {
     }
 }
 
+[[gnu::hot]]
 bool runtime_core::anything_published() const noexcept {
     if (global.size() != 0) {
         return true;
@@ -797,6 +800,7 @@ bool runtime_core::sleeps_for_good() noexcept {
 
 // The second look, with room for the list, finds the same: nothing is left that could change it.
 // Only a thread that wakes tasks without a guard could; its tasks are not reported then.
+[[gnu::hot]]
 bool runtime_core::all_asleep() noexcept {
     if (!detail::all_asleep(*this)) {
         return false;

@@ -106,6 +106,7 @@ std::string tasks_in_calls(task_slabs& slabs) {
     return text;
 }
 
+[[gnu::hot]]
 bool sleep_survey::all_asleep(task_slabs& slabs) noexcept {
     // Acquire, here as in the walk: pairs with launch().
     if (witness_ != nullptr && witness_->alive.load(std::memory_order_acquire) &&

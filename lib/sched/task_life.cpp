@@ -20,6 +20,7 @@ namespace weft::detail {
 
 namespace {
 
+[[gnu::hot]]
 void release(task_control* released) noexcept {
     runtime_core& runtime = released->runtime();
     // Its task has ended, or has never begun; nobody has given it back.
@@ -70,6 +71,7 @@ void set_up(task_control& control, const spawn_request& request) {
 
 }  // namespace
 
+[[gnu::hot]]
 task_control* prepare_spawn(const spawn_request& request) {
     auto* here = static_cast<worker_thread*>(current_worker());
     if (request.runtime == nullptr && here == nullptr) {
@@ -100,6 +102,7 @@ task_control* prepare_spawn(const spawn_request& request) {
     return control;
 }
 
+[[gnu::hot]]
 void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     runtime_core& runtime = control.runtime();
     worker_thread* here = current_worker_of(runtime);
@@ -255,6 +258,7 @@ void check_finished(const task_control& joined) noexcept {
     }
 }
 
+[[gnu::hot]]
 void worker_thread::finish_task() noexcept {
     task_control* ended = std::exchange(finished_, nullptr);
     ended->main_branch.status = branch_status::ended;
@@ -332,6 +336,7 @@ void dismiss_waiting_thread(task_control& awaited) noexcept {
     }
 }
 
+[[gnu::hot]]
 void dispose_joined(task_control* control) noexcept {
     dispose_ended(control);
 }

@@ -11,6 +11,7 @@
 namespace weft::detail {
 
 // Slow path of take_budget().
+[[gnu::hot]]
 bool worker::needs_no_requeue() noexcept {
     auto& self = static_cast<worker_thread&>(*this);
     constexpr auto timer_changed = static_cast<std::uint32_t>(attention::timer_changed);
@@ -33,6 +34,7 @@ bool worker::needs_no_requeue() noexcept {
     return true;
 }
 
+[[gnu::hot]]
 void worker::requeue_running(branch& running) noexcept {
     auto& self = static_cast<worker_thread&>(*this);
     constexpr auto yield_wanted = static_cast<std::uint32_t>(attention::yield_wanted);
@@ -51,6 +53,7 @@ void worker::requeue_running(branch& running) noexcept {
     self.ready_back(&running);
 }
 
+[[gnu::hot]]
 std::coroutine_handle<> worker::requeue(branch& running, std::coroutine_handle<> next) noexcept {
     running.handle = next;
     running.restart = false;
@@ -58,12 +61,14 @@ std::coroutine_handle<> worker::requeue(branch& running, std::coroutine_handle<>
     return std::noop_coroutine();
 }
 
+[[gnu::hot]]
 void worker::requeue(branch& running, operation& next) noexcept {
     running.waiting_for = &next;
     running.restart = true;
     requeue_running(running);
 }
 
+[[gnu::hot]]
 std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<> frame) noexcept {
     // The frame is suspended only when this has returned; the loop does the rest.
     running.handle = frame;
@@ -75,10 +80,12 @@ branch* worker::running() const noexcept {
     return static_cast<const worker_thread&>(*this).p.mark.running();
 }
 
+[[gnu::hot]]
 bool worker::may_ask_later() const noexcept {
     return runtime_->idle.parked_hint() == 0 && runtime_->dog.is_awake();
 }
 
+[[gnu::hot]]
 bool worker::gather_send(io_operation& sending, int fd, const void* data,
                          std::size_t size) noexcept {
     auto& self = static_cast<worker_thread&>(*this);
@@ -108,6 +115,7 @@ void worker::timer_added() noexcept {
 // ---------------------------------------------------------------------------------------------
 // Parking and readying.
 
+[[gnu::hot]]
 bool prepare_park(branch& waiter, operation& next) noexcept {
     if (waiter.current->forked()) [[unlikely]] {
         used_in_fork();  // Before the object's lock, which another thread may have held.
@@ -123,6 +131,7 @@ bool prepare_park(branch& waiter, operation& next) noexcept {
     return false;
 }
 
+[[gnu::hot]]
 bool finish_inline(branch& waiter, operation& ready) noexcept {
     if (waiter.current->take_budget()) [[likely]] {
         ready.paid_ = true;
@@ -140,6 +149,7 @@ bool operation::pay_now(branch& waiter) noexcept {
     return false;
 }
 
+[[gnu::hot]]
 bool park(branch& waiter, operation& published) noexcept {
     waiter.status = branch_status::parked;
     switch (waiter.word.suspend()) {
@@ -192,12 +202,14 @@ void cancel_parked(branch* parked, bool late, branch_list& readied) noexcept {
     }
 }
 
+[[gnu::hot]]
 void make_ready(branch* readied) noexcept {
     branch_list one;
     one.push_back(readied);
     make_ready(one);
 }
 
+[[gnu::hot]]
 void make_ready(branch_list& readied) noexcept {
     if (readied.empty()) {
         return;
@@ -215,6 +227,7 @@ void make_ready(branch_list& readied) noexcept {
 
 // The other runtime stands still for us until the word is completed: a frame that is destroyed waits
 // for that (operation::unlink_if_parked). From then on only the gate keeps it.
+[[gnu::hot]]
 void complete_waiter(branch& waiter, branch_list& readied) noexcept {
     runtime_core& home = waiter.owner->runtime();
     if (current_worker_of(home) != nullptr) {

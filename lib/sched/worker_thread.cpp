@@ -35,10 +35,12 @@ struct overflow_to {
 
 }  // namespace
 
+[[gnu::hot]]
 [[gnu::noinline]] worker* current_worker() noexcept {
     return this_thread_worker;
 }
 
+[[gnu::hot]]
 [[gnu::noinline]] worker_thread* current_worker_of(const runtime_core& runtime) noexcept {
     worker_thread* here = this_thread_worker;
     return here != nullptr && &here->runtime() == &runtime ? here : nullptr;
@@ -67,6 +69,7 @@ void worker_thread::leave_thread() noexcept {
 // ---------------------------------------------------------------------------------------------
 // The loop.
 
+[[gnu::hot]]
 void worker_thread::run() {
     while (branch* taken = next()) {
         do {
@@ -93,6 +96,7 @@ void worker_thread::end_gathered_sends() noexcept {
     }
 }
 
+[[gnu::hot]]
 branch* worker_thread::next() {
     if (!attend()) {
         return nullptr;
@@ -134,6 +138,7 @@ branch* worker_thread::next() {
     return found;
 }
 
+[[gnu::hot]]
 branch* worker_thread::begin_slice(branch* taken) noexcept {
     ++ticks_;
     next_chain_ = 0;
@@ -143,6 +148,7 @@ branch* worker_thread::begin_slice(branch* taken) noexcept {
 // What comes from runnext inherits the slice of the branch that put it there. The chain is bounded
 // in number and in time, so a pair that wakes each other cannot starve the ring. Null: nothing is
 // there, or thieves have taken all of it.
+[[gnu::hot]]
 branch* worker_thread::take_next() {
     branch* taken = p.queue.pop_next();
     if (taken == nullptr) {
@@ -172,6 +178,7 @@ branch* worker_thread::take_next() {
 // Rejected: a read at every 8th link costs as much and lets eight long links pass; so does a stride
 // that adapts, after quick links. A read when a slice begins, or is handed on, would be exact, and
 // would be paid by every yield, or by every task that is joined.
+[[gnu::hot]]
 bool worker_thread::slice_over() noexcept {
     if (next_chain_ == 1) {
         inherit_slice();
@@ -184,12 +191,14 @@ bool worker_thread::slice_over() noexcept {
     return slice_now() - slice_tick_ >= slice_length;
 }
 
+[[gnu::hot]]
 void worker_thread::inherit_slice() noexcept {
     slice_tick_ = slice_tick();
     slice_aged_ = false;
 }
 
 // After eight quick links every second one looks, so at most one long link more may pass.
+[[gnu::hot]]
 bool worker_thread::slice_is_young(std::uint32_t link) const noexcept {
     if (slice_aged_) {
         return false;
@@ -198,6 +207,7 @@ bool worker_thread::slice_is_young(std::uint32_t link) const noexcept {
     return skips || slice_tick() == slice_tick_;
 }
 
+[[gnu::hot]]
 branch* worker_thread::take_global(std::size_t limit) noexcept {
     branch_list batch;
     runtime_->global.pop_share(runtime_->processor_count(), limit, batch);
@@ -219,6 +229,7 @@ branch* worker_thread::take_global(std::size_t limit) noexcept {
 
 // Makes a branch that was queued, or is about to be, the running one, and repeats the operation
 // that it waits for. False: it waits on, or went behind others, and is not ours any more.
+[[gnu::hot]]
 bool worker_thread::begin(branch& running) noexcept {
     running.status = branch_status::running;
     running.current = this;
@@ -232,6 +243,7 @@ bool worker_thread::begin(branch& running) noexcept {
     return true;
 }
 
+[[gnu::hot]]
 void worker_thread::execute(branch* running) noexcept {
     if (running->status != branch_status::queued) [[unlikely]] {
         resumed_by_hand();  // Somebody else has run it since it was queued.
@@ -262,6 +274,7 @@ void worker_thread::execute(branch* running) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Without work of its own.
 
+[[gnu::hot]]
 branch* worker_thread::take_readied() {
     if (branch* taken = take_next()) {
         return taken;
@@ -271,6 +284,7 @@ branch* worker_thread::take_readied() {
 }
 
 // One look at everything that is not in the own ring, in the order of search.
+[[gnu::hot]]
 branch* worker_thread::look() {
     if (runtime_->global.size() != 0) {
         if (branch* taken = take_global(local_queue<layer, branch>::capacity / 2)) {
@@ -306,6 +320,7 @@ branch* worker_thread::look() {
     return stolen != nullptr ? begin_slice(stolen) : nullptr;
 }
 
+[[gnu::hot]]
 branch* worker_thread::steal() {
     const std::uint32_t count = runtime_->worker_count();
     if (count == 1) {
@@ -369,6 +384,7 @@ branch* worker_thread::steal_next_of(processor& victim) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Timers and I/O.
 
+[[gnu::hot]]
 bool worker_thread::run_timers_of(processor& of, std::size_t limit) noexcept {
     if (of.timers.earliest_hint() == no_deadline) {
         return false;
@@ -380,6 +396,7 @@ bool worker_thread::run_timers_of(processor& of, std::size_t limit) noexcept {
     return any;
 }
 
+[[gnu::hot]]
 void worker_thread::fire_due(processor& of, std::size_t limit, branch_list& readied) noexcept {
     const monotonic_time now = monotonic_now();
     if (of.timers.earliest_hint() > now) {
@@ -395,6 +412,7 @@ void worker_thread::fire_due(processor& of, std::size_t limit, branch_list& read
     }
 }
 
+[[gnu::hot]]
 bool worker_thread::poll_io() noexcept {
     if (gathering_.open()) {
         gathering_.end(monotonic_now());
@@ -421,6 +439,7 @@ bool worker_thread::poll_io() noexcept {
 // Nothing else waits for longer than the operations of one batch take. They are bounded in number,
 // end when the kernel's tick moves, since one operation may move much, and as soon as somebody could
 // help. The rest of a batch is repeated branch by branch, as ever.
+[[gnu::hot]]
 void worker_thread::repeat_operations(branch_list& readied) noexcept {
     branch_list kept;
     const monotonic_time began = slice_tick();
@@ -451,6 +470,7 @@ void worker_thread::verify_waits(bool all) noexcept {
 // ---------------------------------------------------------------------------------------------
 // Readying.
 
+[[gnu::hot]]
 void worker_thread::ready_next(branch* readied) noexcept {
     readied->status = branch_status::queued;
     p.queue.push_next(readied, overflow_to{*this});
@@ -470,6 +490,7 @@ void worker_thread::ready_next(branch* readied) noexcept {
 // where they are; that they pass unseen here, where next() would have looked at the ring, changes
 // nothing about them, and the conditions below bound for how long. For the same reason the worker
 // cannot park or leave its loop with a branch in hand (asserted in sleep()).
+[[gnu::hot]]
 void worker_thread::ready_last(branch* readied) noexcept {
     const bool loop_is_due = (turns_ + 1) % poll_period == 0 || ticks_ % global_period == 0 ||
                              attention_.load(std::memory_order_relaxed) != 0;
@@ -487,6 +508,7 @@ void worker_thread::ready_last(branch* readied) noexcept {
     direct_ = readied;
 }
 
+[[gnu::hot]]
 void worker_thread::ready_back(branch* readied) noexcept {
     readied->status = branch_status::queued;
     const bool alone = p.queue.ring_size() == 0;
@@ -501,6 +523,7 @@ void worker_thread::ready_back(branch* readied) noexcept {
     }
 }
 
+[[gnu::hot]]
 void worker_thread::ready_batch(branch_list& readied) noexcept {
     if (readied.empty()) {
         return;
@@ -517,6 +540,7 @@ void worker_thread::ready_batch(branch_list& readied) noexcept {
 
 // In the poller if that has to be watched, or else on a futex; whether as the sentinel or not makes
 // no difference here.
+[[gnu::hot]]
 void worker_thread::sleep(monotonic_time deadline, bool, branch_list& brought) {
     WEFT_ASSERT(direct_ == nullptr);
     WEFT_ASSERT(!gathering_.open());
@@ -535,6 +559,7 @@ void worker_thread::sleep(monotonic_time deadline, bool, branch_list& brought) {
     io_->end_sleep();
 }
 
+[[gnu::hot]]
 void worker_thread::back_from_sleep(bool was_sentinel) noexcept {
     // From now on this worker may be busy, and its timers need somebody who watches.
     timers_untold_ = p.timers.earliest_hint() != no_deadline;
@@ -546,6 +571,7 @@ void worker_thread::back_from_sleep(bool was_sentinel) noexcept {
     }
 }
 
+[[gnu::hot]]
 void worker_thread::wake() noexcept {
     switch (park_word_.wake()) {
         case sleep_kind::in_futex:
@@ -560,6 +586,7 @@ void worker_thread::wake() noexcept {
     }
 }
 
+[[gnu::hot]]
 bool worker_thread::attend() noexcept {
     // Relaxed: serve_attention() acquires what it is about. Again and again, since what came while
     // this worker had no processor has to be served before it runs something.
@@ -572,6 +599,7 @@ bool worker_thread::attend() noexcept {
 }
 
 // False: the runtime stops.
+[[gnu::hot]]
 bool worker_thread::serve_attention() noexcept {
     const std::uint32_t seen = attention_.exchange(0, std::memory_order_acquire);
     const auto is_set = [seen](attention bit) {
@@ -703,6 +731,7 @@ void worker_thread::sleep_retired() noexcept {
 // ---------------------------------------------------------------------------------------------
 // Tasks.
 
+[[gnu::hot]]
 std::uint64_t worker_thread::take_id() noexcept {
     if (next_id_ == id_block_end_) {
         next_id_ = runtime_->next_id_block();
@@ -711,6 +740,7 @@ std::uint64_t worker_thread::take_id() noexcept {
     return next_id_++;
 }
 
+[[gnu::hot]]
 task_control* worker_thread::acquire_control() {
     if (free_controls_.count == 0) {
         free_controls_ = runtime_->slabs.acquire(32);
@@ -721,6 +751,7 @@ task_control* worker_thread::acquire_control() {
     return taken;
 }
 
+[[gnu::hot]]
 void worker_thread::release_control(task_control* released) noexcept {
     constexpr std::uint32_t limit = 128;
     released->set_next_free(free_controls_.first);

@@ -7,6 +7,7 @@
 
 namespace weft::detail {
 
+[[gnu::hot]]
 bool join_operation::start(branch& waiter) noexcept {
     // A stopped scope comes first: a loop over finished tasks can be stopped as well.
     if (!prepare_park(waiter, *this)) { return true; }
@@ -22,6 +23,7 @@ bool join_operation::unlink() noexcept {
     return joined_->join.withdraw(waiter());
 }
 
+[[gnu::hot]]
 bool join_operation::completed_by_tasks() const noexcept {
     return &joined_->runtime() == &waiter()->owner->runtime();
 }

@@ -45,6 +45,7 @@ void timer_heap::grow() {
     chunks_.push_back(std::move(added));
 }
 
+[[gnu::hot]]
 void timer_heap::insert(timer& added, monotonic_time when) noexcept {
     // Release pairs with remove(), which may come by way of the heap that it was in before.
     added.heap_.store(this, std::memory_order_release);
@@ -99,6 +100,7 @@ std::size_t timer_heap::move_to(timer_heap& other, std::size_t limit) noexcept {
     }
 }
 
+[[gnu::hot]]
 bool timer_heap::remove(timer& removed) noexcept {
     std::unique_ptr<chunk> spare;  // Freed after the lock.
     for (;;) {
@@ -124,6 +126,7 @@ bool timer_heap::remove(timer& removed) noexcept {
     }
 }
 
+[[gnu::hot]]
 std::size_t timer_heap::collect_due(monotonic_time now, timer** due, std::size_t limit) noexcept {
     if (earliest_hint() > now) {
         return 0;

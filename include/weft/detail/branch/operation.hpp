@@ -41,7 +41,7 @@ public:
     /// Is it certain that only a task of the waiter's runtime can complete this? Then the branch
     /// sleeps for good once all tasks do (all_asleep.hpp). Called while it is parked and cannot
     /// run.
-    virtual bool completed_by_tasks() const noexcept { return false; }
+    [[gnu::hot]] virtual bool completed_by_tasks() const noexcept { return false; }
 
     bool restarts() const noexcept { return restarts_; }
     operation_outcome outcome() const noexcept { return outcome_; }

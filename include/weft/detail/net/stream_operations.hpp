@@ -77,8 +77,8 @@ protected:
     bool nothing_to_do() const noexcept { return buffer_.empty(); }
 
 private:
-    attempt_outcome attempt(int fd) noexcept final;
-    attempt_outcome ended(int result) noexcept final;
+    [[gnu::hot]] attempt_outcome attempt(int fd) noexcept final;
+    [[gnu::hot]] attempt_outcome ended(int result) noexcept final;
 
     std::span<byte> buffer_;
 };
@@ -102,7 +102,7 @@ protected:
     bool nothing_to_do() const noexcept { return size_ == 0; }
 
 private:
-    attempt_outcome attempt(int fd) noexcept final;
+    [[gnu::hot]] attempt_outcome attempt(int fd) noexcept final;
     void skip(std::size_t moved) noexcept;
 
     std::span<const std::span<byte>> buffers_;  ///< Those that are left.

@@ -190,6 +190,7 @@ public:
 
     // The owner of a ring.
 
+    [[gnu::hot]]
     completion_decision<Waiter> completed(Record& record,
                                           const poll_completion& completion) noexcept {
         completion_decision<Waiter> decision;

@@ -117,6 +117,7 @@ public:
     }
 
     /// A worker parks; it rechecks everything before it sleeps. This is an R of the essay.
+    [[gnu::hot]]
     void park(Worker& worker, bool was_searching) noexcept {
         lock_.lock();
         worker.parked.listed = true;
@@ -134,6 +135,7 @@ public:
     /// A parked worker leaves by itself: its recheck found work (it goes on as a searcher), or it
     /// brings work from its poller. True: it took itself off the list. False: a waker had done so;
     /// the worker counts as a searcher already. seq_cst: as begin_search().
+    [[gnu::hot]]
     bool unpark(Worker& worker, bool becomes_searching) noexcept {
         lock_.lock();
         const bool listed = worker.parked.listed;
@@ -167,6 +169,7 @@ public:
 
     /// Calls `look` while no worker can get on the list or off it.
     template <class Look>
+    [[gnu::hot]]
     bool with_list_held(Look&& look) noexcept {
         lock_.lock();
         const bool found = look();

@@ -76,6 +76,7 @@ public:
     /// Owner: `node` goes before all others; the node that was there is kicked to the ring's tail,
     /// with push_back()'s overflow. A publication, see the essay.
     template <class Overflow>
+    [[gnu::hot]]
     void push_next(Node* node, Overflow&& overflow) {
         // Release publishes the node to steal_next(); seq_cst orders it before the caller's load of
         // the counts, against empty() of a worker that parks.
@@ -88,6 +89,7 @@ public:
     /// in order and linked through `next`, leave the queue: `overflow(first, last, count)` gets
     /// them. No publication: call publish_barrier() before the counts are read.
     template <class Overflow>
+    [[gnu::hot]]
     void push_back(Node* node, Overflow&& overflow) {
         append(node, overflow);
     }
@@ -127,6 +129,7 @@ public:
     }
 
     /// Owner: takes the oldest node of the ring, or returns null.
+    [[gnu::hot]]
     Node* pop() {
         Index head = head_.load(std::memory_order_relaxed);
         for (;;) {

@@ -52,6 +52,7 @@ namespace weft::detail {
 /// After a publication: wakes a parked worker if nobody searches; the sentinel only if no other is
 /// parked. True if it woke one.
 template <class Shared>
+[[gnu::hot]]
 bool wake_searcher(Shared& shared) {
     if (!shared.idle.wake_wanted()) {
         return false;
@@ -132,6 +133,7 @@ monotonic_time watch_all_timers(Shared& shared) {
 
 /// Sleeps, for a worker that is parked and has rechecked everything.
 template <class Worker, class Shared>
+[[gnu::hot]]
 void sleep_parked(Worker& self, Shared& shared) {
     const bool is_sentinel = shared.sentinel.take(self.index());
     const monotonic_time deadline =
@@ -150,6 +152,7 @@ void sleep_parked(Worker& self, Shared& shared) {
 
 /// Returns what to run next, or null when attend() says that the loop ends.
 template <class Worker, class Shared>
+[[gnu::hot]]
 auto find_work(Worker& self, Shared& shared) -> decltype(self.look()) {
     for (;;) {
         if (!self.attend()) {
