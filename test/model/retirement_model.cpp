@@ -8,7 +8,8 @@
 // What is checked: no node and no timer is lost, each is taken once, and none waits while a worker
 // that has a processor is idle. A *hog* keeps its worker until all other nodes and all timers have
 // been taken, so what waits for nobody shows as a deadlock. A worker that was asked runs at most
-// what it has begun, and one that was recalled comes back.
+// what it has begun, and one that was recalled comes back, and counts before it runs anything. When
+// nothing is left that could run, and somebody wants to know, one of them says so.
 //
 // The same for workers that run in the place of others: the watchdog, which starts one and lets it
 // go again as watchdog::compensate() and look_at() do, beside whoever changes the number of
@@ -16,6 +17,7 @@
 // (running_workers.hpp). In the end as many run as there are processors, and the first ones do.
 
 #include <weft/detail/base/spin_lock.hpp>
+#include <weft/detail/sched/all_asleep.hpp>
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/local_queue.hpp>
 #include <weft/detail/sched/park_word.hpp>
@@ -47,8 +49,9 @@ constexpr std::uint32_t stopping_bit = 2;
 
 struct world;
 
-// A *long* one keeps its worker for as long as it likes, and makes another one ready before.
-enum class kind { quick, hog, spawns_two, long_run };
+// A *long* one keeps its worker for as long as it likes, and makes another one ready before. One
+// that *looks* asks whether all are parked, as the watchdog may at that moment.
+enum class kind { quick, hog, spawns_two, long_run, looks };
 
 struct node {
     layer::var<node*> next;
@@ -200,7 +203,9 @@ struct world {
     weft::detail::spin_lock<layer> control;
     weft::detail::wanted_workers<layer> wanted;
     layer::atomic<bool> ending{false};
-    bool ends = false;  // The scenario ends its workers.
+    bool ends = false;     // The scenario ends its workers.
+    bool watches = false;  // The scenario asks whether all are asleep.
+    model::shared<bool> reported{false};
     // The runs that a watchdog sees: begun, and over.
     model::shared<int> long_begun{0};
     model::shared<int> long_over{0};
@@ -228,9 +233,19 @@ struct world {
     }
     bool unwatched() const { return false; }
     void count_wake() const {}
-    bool all_asleep() const { return false; }
-    void report_all_asleep() const {}
-    void reconsider_sleep() const {}
+    bool all_asleep() { return watches && weft::detail::all_asleep(*this) && !reported; }
+    void report_all_asleep() {
+        model::check(taken == used, "all are said to be asleep while a node is left");
+        reported = true;
+    }
+    void reconsider_sleep() { weft::detail::reconsider(*this); }
+
+    // For all_asleep.hpp: nobody outside holds a guard, no task waits for anything outside.
+    struct {
+        bool any() const { return false; }
+    } guards;
+    bool watches_for_sleep() const { return watches; }
+    bool sleeps_for_good() const { return true; }
 
     node* fresh(kind what) {
         model::check(used < max_nodes, "the model has too few nodes");
@@ -244,16 +259,8 @@ struct world {
         global.push_back(added, added, 1);
         weft::detail::wake_searcher(*this);
     }
-    // As runtime_core::adjust_running().
-    void ask(worker& asked) {
-        asked.state.ask();
-        asked.tell_of_request();
-        asked.wake();
-    }
-    void recall(worker& recalled) {
-        if (recalled.state.recall()) idle.add_processor();
-        recalled.wake();
-    }
+    void ask(worker& asked) { weft::detail::ask_worker(asked); }
+    void recall(worker& recalled) { weft::detail::recall_worker(recalled, *this); }
     void add_timer(worker& on, std::int64_t when) {
         ++timers_left;
         on.timers.add(when);
@@ -446,6 +453,9 @@ void worker::execute(node* running) {
     if (running == &all->timer_node) return;
     running->taken = running->taken + 1;
     model::check(running->taken == 1, "a node is taken twice");
+    if (running->what == kind::looks) {
+        model::check(!all->idle.all_parked(), "all are parked although a worker runs something");
+    }
     ++all->taken;
     if (running->what == kind::spawns_two) {
         for (int i = 0; i < 2; ++i) {
@@ -524,6 +534,45 @@ void asked_again() {
                                                all.ask(all.workers[1]);
                                            }});
     all.check_end(1);
+}
+
+// A worker that has settled is recalled, and runs something that looks whether all are parked. It
+// may notice before it is woken, and find what a publisher has not told of yet.
+void counted_before_it_runs() {
+    world all(2);
+    worker& away = all.workers[1];
+    away.state.ask();
+    model::check(away.state.begin() && away.state.settle(), "a worker does not settle");
+    all.idle.remove_processor();
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1",
+                                           [&] {
+                                               while (!away.may_return()) away.sleep_retired();
+                                               away.run();
+                                           }},
+                       model::named_thread{"controller", [&] {
+                                               node* added = all.fresh(kind::looks);
+                                               added->next = nullptr;
+                                               all.global.push_back(added, added, 1);
+                                               all.recall(away);
+                                               weft::detail::wake_searcher(all);
+                                           }});
+    all.check_end(2);
+}
+
+// Both find nothing, and one of them is asked meanwhile, and perhaps recalled: somebody says so.
+void asleep_while_one_is_asked() {
+    world all(2);
+    all.watches = true;
+    model::run_threads(model::named_thread{"worker 0", [&] { all.workers[0].run(); }},
+                       model::named_thread{"worker 1", [&] { all.workers[1].run(); }},
+                       model::named_thread{"controller", [&] {
+                                               all.ask(all.workers[1]);
+                                               if (model::choose(2) != 0) return;
+                                               all.recall(all.workers[1]);
+                                           }});
+    model::check(all.reported, "all are asleep, and nobody says so");
+    all.check_end(all.workers[1].state.running() ? 2 : 1);
 }
 
 // The worker that leaves has a timer; worker 0 is busy, and worker 2 has to watch.
@@ -639,6 +688,8 @@ const model::scenario scenarios[] = {
     {"publish against retirement", publish_against_retirement, {.stale_reads = 0, .reduce = true}},
     {"recall", recall, {.stale_reads = 0, .reduce = true}},
     {"asked again", asked_again, {.stale_reads = 0, .reduce = true}},
+    {"counted before it runs", counted_before_it_runs, {.stale_reads = 0, .reduce = true}},
+    {"asleep while one is asked", asleep_while_one_is_asked, {.stale_reads = 0, .reduce = true}},
     {"a timer of the leaver", timer_of_the_leaver, {.stale_reads = 0, .reduce = true}},
     {"a timer while all are busy", timer_while_all_are_busy, {.stale_reads = 0, .reduce = true}},
     {"the sentinel leaves", sentinel_leaves, {.stale_reads = 0, .reduce = true}},

@@ -48,10 +48,11 @@
 // it. Until it has settled it counts as one that works, so nobody takes the others for all there are
 // while something is on its way: neither the watchdog, which rests then, nor whoever asks whether
 // all tasks are asleep. When it has settled it gives the count back, and that question is asked
-// again; a recall of a worker that has settled takes the count first, before the caller can park.
-// Both follow from one word, so that each happens once. Everybody still looks at its queue and its heap, where nothing is put
-// any more, since only the owner puts something there. (Where no memory is to be had for a timer at
-// worker 0, the rest stays in its own heap, and it wakes up for them.)
+// again. A recall counts it before it says `running`, so that it cannot run uncounted, and takes
+// that back if it had not settled. Both follow from one word, so that each happens once. Everybody
+// still looks at its queue and its heap, where nothing is put any more, since only the owner puts
+// something there. (Where no memory is to be had for a timer at worker 0, the rest stays in its own
+// heap, and it wakes up for them.)
 //
 // What comes back begins as any worker does that has run a branch: it looks at everything, and
 // parks with a recheck. So nobody has to know that it is back.
@@ -89,8 +90,8 @@ public:
     /// Controller, of a worker that is running(). Release pairs with begin().
     void ask() noexcept { word_.store(worker_state::asked, std::memory_order_release); }
 
-    /// Controller, of a worker that is not running(). True: it had settled, and counts again from
-    /// now on. Release pairs with recalled(): what was decided before is visible.
+    /// Controller, of a worker that is not running(). True: it had settled, and counts once, as the
+    /// controller has just counted it. Release pairs with recalled(): that count is visible to it.
     [[nodiscard]] bool recall() noexcept {
         return word_.exchange(worker_state::running, std::memory_order_release) ==
                worker_state::retired;

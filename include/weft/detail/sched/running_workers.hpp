@@ -28,6 +28,8 @@
 // A worker is what retirement.hpp asks for, with
 //
 //     tell_of_request()      its attention word says from now on that it may have been asked
+//
+// and what all of them share is what parking_loop.hpp asks for.
 #pragma once
 
 #include <weft/detail/base/assert.hpp>
@@ -68,6 +70,28 @@ private:
     std::uint32_t compensating_ = 0;
 };
 
+/// Under the lock of the controllers: a worker that runs is asked to go.
+template <class Worker>
+void ask_worker(Worker& asked) {
+    asked.state.ask();
+    asked.tell_of_request();
+    asked.wake();
+}
+
+/// Under the lock of the controllers: a worker that was asked runs again. It counts before it may
+/// find that out: otherwise it could run a task while all that count are parked, and those would be
+/// taken for all there are. One that had not settled has never ceased to count. Who looked while it
+/// counted twice has not taken the parked ones for all; the wake comes after that, and so the worker
+/// parks once more, and asks once more.
+template <class Worker, class Shared>
+void recall_worker(Worker& recalled, Shared& shared) {
+    shared.idle.add_processor();
+    if (!recalled.state.recall()) {
+        shared.idle.remove_processor();
+    }
+    recalled.wake();
+}
+
 /// Recalls workers, or asks them to go, until as many run as are wanted, of those there are. Under
 /// the lock of the controllers.
 template <class Shared>
@@ -80,19 +104,14 @@ void adjust_running(Shared& shared, std::uint32_t wanted) {
     for (std::uint32_t i = 0; i < count && running < wanted; ++i) {
         auto& each = shared.worker_at(i);
         if (!each.state.running()) {
-            if (each.state.recall()) {
-                shared.idle.add_processor();
-            }
-            each.wake();
+            recall_worker(each, shared);
             ++running;
         }
     }
     for (std::uint32_t i = count; i-- > 1 && running > wanted;) {
         auto& each = shared.worker_at(i);
         if (each.state.running()) {
-            each.state.ask();
-            each.tell_of_request();
-            each.wake();
+            ask_worker(each);
             --running;
         }
     }
