@@ -104,8 +104,8 @@ struct runtime_options {
     /// Called with a report when a task does not come back for shutdown_timeout while the runtime
     /// ends, or a call that was given to blocking() does not, or a destructor of what a task has
     /// left behind; once for each of the three. If it returns, the runtime goes on waiting. It runs
-    /// on a thread of weft, or on the one that has called run(), and must not throw. Default: writes the report to the log and calls
-    /// std::terminate.
+    /// on a thread of weft, or on the one that has called run(), and must not throw. Default: writes
+    /// the report to the log and calls std::terminate.
     std::function<void(std::string_view)> on_hang = nullptr;
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from
@@ -115,6 +115,15 @@ struct runtime_options {
 
     /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket
     /// whose reader has gone gives an error instead of ending the process. A program that this
+    ///
+    /// It must not block. What it keeps waiting then is whoever has something to say of its own: the
+    /// start of a runtime, a task that drops a handle or fails, and the end of the runtime, which
+    /// comes when all is written. Lines about tasks that run for long, about processors and about
+    /// calls that wait come from a thread for such lines alone, so no other task is kept; up to 32
+    /// of them wait for that thread, more are left out, and how many were is told afterwards. Where
+    /// the system refuses that thread, the one that watches over the tasks waits: until it can go
+    /// on, no task is asked to yield, none runs in the place of one that keeps its worker, and a
+    /// wait for a socket may be late.
     /// process executes inherits that: where it counts on SIGPIPE, restore the default action first
     /// (signal(2) in the child of a fork, posix_spawnattr_setsigdefault).
     bool ignore_sigpipe = true;

@@ -278,18 +278,26 @@ void runtime_core::give_up_start() {
         each.join();
     }
     threads_.clear();
+    reports.stop();
 }
 
-void runtime_core::pin_worker(std::uint32_t index) const {
-    if (cores_.count() == 0 || cores_.only(index).apply()) {
-        return;
+// Of a thread that the watchdog may wait for.
+void runtime_core::pin_worker(std::uint32_t index) noexcept {
+    try {
+        if (cores_.count() == 0 || cores_.only(index).apply()) {
+            return;
+        }
+        const int error = errno;
+        reports.say(
+            fmt::format("weft: worker {} cannot be pinned to a core ({}); it runs on all of them",
+                        index, std::system_category().message(error)));
+    } catch (const std::bad_alloc&) {
+        reports.say_in_short("weft: there is no memory to pin a worker to a core; it runs on all");
     }
-    const int error = errno;
-    log(fmt::format("weft: worker {} cannot be pinned to a core ({}); it runs on all of them", index,
-                    std::system_category().message(error)));
 }
 
-void runtime_core::prepare_thread(std::uint32_t index) const {
+void runtime_core::prepare_thread(std::uint32_t index) noexcept {
+    // Short enough to need no memory.
     ::prctl(PR_SET_NAME, fmt::format("weft-{}", index).c_str());
     pin_worker(index);
     // Timed sleeps of this thread are not rounded up by the kernel's 50 us.
@@ -358,6 +366,7 @@ void runtime_core::serve_worker_zero() {
     wait_until_all_stopped();
     dog.stop();
     shared_guards->detach();
+    reports.stop();
     dismiss_waiting_threads();
     await_blocking_calls();
     enter_phase(runtime_phase::destroying);
@@ -474,7 +483,7 @@ void runtime_core::saturation_timer::report() noexcept {
     }
     next_report_ = after(now, saturation_report_period);
     try {
-        owner_.log(fmt::format(
+        owner_.reports.say(fmt::format(
             "weft: {} calls that were given to blocking() wait, the first one for {} ms, since all "
             "{} threads for them are busy; raise runtime_options::blocking_threads (or the limit "
             "on threads, ulimit -u), or use try_blocking()",
@@ -482,8 +491,9 @@ void runtime_core::saturation_timer::report() noexcept {
             std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(),
             owner_.blocking.machines()));
     } catch (const std::bad_alloc&) {
-        owner_.log("weft: calls that were given to blocking() wait, since all threads for them are "
-                   "busy, and there is no memory to say more");
+        owner_.reports.say_in_short(
+            "weft: calls that were given to blocking() wait, since all threads for them are busy, "
+            "and there is no memory to say more");
     }
 }
 

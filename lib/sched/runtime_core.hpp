@@ -27,6 +27,7 @@
 #include "lib/blocking/blocking_pool.hpp"
 #include "lib/sched/global_queue.hpp"
 #include "lib/sched/guard_count.hpp"
+#include "lib/sched/report_queue.hpp"
 #include "lib/sched/sleep_report.hpp"
 #include "lib/sched/task_slabs.hpp"
 #include "lib/sched/watchdog.hpp"
@@ -92,6 +93,10 @@ public:
 
     // Shared by the workers. Each member has its own protocol.
     const runtime_options& options() const noexcept { return options_; }
+    /// The cores to pin workers to; empty if they are not pinned.
+    const affinity_mask& cores() const noexcept { return cores_; }
+    /// Of the thread that made the runtime; see fork_guard.hpp.
+    const sigset_t& mask_in_fork() const noexcept { return mask_in_fork_; }
     /// How many processors are wanted now. Relaxed: it may change at any time.
     std::uint32_t processor_count() const noexcept { return wanted_.processors(); }
     /// All workers that exist, also those without a processor; see worker_registry.hpp.
@@ -112,6 +117,8 @@ public:
     void watch_blocking(worker& on) noexcept;
     /// Whether the machine gives this process more or fewer processors than before.
     processor_count_watch machine_count;
+    /// Lines of whoever must not wait for the log.
+    report_queue reports{*this};
     watchdog dog{*this};
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.
@@ -177,6 +184,8 @@ public:
     /// The same for a destructor of what a task has left behind (end_watch.hpp).
     void report_destructor(std::string_view task);
 
+    /// Calls the user's code: with nothing locked, and not where others rely on the caller; there
+    /// `reports` takes the line.
     void log(std::string_view line) const noexcept;
     void report_failure(const task_failure& failure) const noexcept;
     runtime_statistics statistics() const;
@@ -241,7 +250,7 @@ private:
     [[noreturn]] void throw_late_failure(const start_result& failure) const;
     void late_thread_main(worker_thread& self, late_start& round);
     void end_late_start(late_start& round, bool runs) noexcept;
-    void prepare_thread(std::uint32_t index) const;
+    void prepare_thread(std::uint32_t index) noexcept;
 
     void start_workers(bool caller_works);
     void start_threads(bool caller_works);
@@ -262,7 +271,7 @@ private:
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);
     std::chrono::nanoseconds longest_end() const noexcept;
     void destroy_suspended() noexcept;
-    void pin_worker(std::uint32_t index) const;
+    void pin_worker(std::uint32_t index) noexcept;
     void thread_main(std::uint32_t index);
     void serve_worker_zero();
     void serve_other_worker(worker_thread& self);
@@ -270,12 +279,11 @@ private:
     void enter_phase(runtime_phase entered);
 
     runtime_options options_;
-    /// The cores to pin workers to; empty if they are not pinned.
     const affinity_mask cores_;
     worker_registry workers_;
     std::unique_ptr<netpoller> netpoller_;
     std::vector<std::thread> threads_;  ///< Under control_mutex_ once the workers run.
-    sigset_t mask_in_fork_{};  ///< Of the thread that made the runtime; see fork_guard.hpp.
+    sigset_t mask_in_fork_{};
     // The number of processors: changed under control_mutex_, which is locked before mutex_.
     std::mutex control_mutex_;
     wanted_workers<layer> wanted_;

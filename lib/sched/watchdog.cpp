@@ -86,6 +86,7 @@ void watchdog::run() noexcept {
         }
         watch_end(elapsed);
         runtime_.follow_machine(runtime_.machine_count, monotonic_now());
+        runtime_.reports.write_unserved();
         // Release pairs with looks().
         looks_.fetch_add(1, std::memory_order_release);
         if (seen != activity::lasting) {
@@ -293,17 +294,18 @@ void watchdog::start_compensating(watched& of) noexcept {
 void watchdog::report_no_worker(std::string_view why) noexcept {
     if (std::exchange(failure_reported_, true)) { return; }
     try {
-        runtime_.log(fmt::format("weft: a task keeps a worker, and none can run in its place; what "
-                                 "is ready waits ({})",
-                                 why));
+        runtime_.reports.say(fmt::format("weft: a task keeps a worker, and none can run in its "
+                                         "place; what is ready waits ({})",
+                                         why));
     } catch (const std::bad_alloc&) {
-        runtime_.log("weft: a task keeps a worker, and there is no memory for one in its place");
+        runtime_.reports.say_in_short(
+            "weft: a task keeps a worker, and there is no memory for one in its place");
     }
 }
 
 void watchdog::report_used_up() noexcept {
     if (std::exchange(used_up_reported_, true)) { return; }
-    runtime_.log(
+    runtime_.reports.say_in_short(
         "weft: tasks keep all workers, and as many besides that ran in their place; what is ready "
         "waits. In long computations co_await checkpoint() now and then, or make them, and calls "
         "that block, through co_await blocking(...)");
@@ -361,7 +363,7 @@ void watchdog::report_task(const worker_thread& worker, const run_watch& watch,
     if (task.empty()) { return; }
     const std::string more =
         left_out == 0 ? "" : fmt::format(" ({} more such reports were left out)", left_out);
-    runtime_.log(fmt::format(
+    runtime_.reports.say(fmt::format(
         "weft: {}, has {} worker {} for {} ms and lets nobody in; {}{}", task,
         watch.mostly_blocked() ? "blocked" : "kept", worker.index(), milliseconds(watch.used()),
         watch.mostly_blocked()

@@ -49,7 +49,10 @@
 // Who may touch what. The watchdog's own state belongs to its thread. Of workers it reads the mark,
 // sizes of queues, the earliest timer, flags of the poller and the count of unverified waits, all of
 // them atomic, and writes attention bits and the counters of overruns; it may wake any worker. The
-// name of a task is read under the protocol of run_mark.hpp. It holds no lock while it logs.
+// name of a task is read under the protocol of run_mark.hpp. It does not log: what it has to say is
+// written by another thread (report_queue.hpp), since a log may block, and all rely on the watchdog
+// while it is awake. It calls on_hang itself: nothing is left then that relies on it but the task
+// that the report is about.
 //
 // Compensating workers. While all workers are kept, moving their work to the global queue helps
 // nobody, and with one processor there is nobody else in any case. So one worker more than there

@@ -27,7 +27,7 @@
 //     after each request on an idle machine, is spared the third call as well, and nobody idles
 //     beside a question that only a worker may put that a branch has come to keep.
 // So a wait is unverified for two looks of the watchdog, or as long as one branch keeps its worker,
-// whatever the kernel does. A look may be late: the watchdog starts threads, and calls the log.
+// whatever the kernel does. A look may be late: the watchdog starts threads.
 //
 // When nothing is noted, and the operation makes its call as if this did not exist:
 //   * when the watchdog rests, or the system has refused it;

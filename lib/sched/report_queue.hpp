@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+//
+// Lines for the log that are written by a thread of their own.
+//
+// runtime_options::log is the user's code, and the standard error stream may be a pipe that nobody
+// reads: either may keep whoever writes a line, for as long as it likes. A task that writes one
+// keeps its worker, as with any other call that blocks, and others are seen to. The watchdog must
+// not be kept, since all rely on it: it asks tasks to yield, rescues sockets, starts compensating
+// workers, and wakes whoever sleeps over an unverified wait. Nor must whoever fires timers, since
+// the others of the batch wait for him, and those that end their operations wait for these. So both
+// leave their lines here.
+//
+//     say()      puts the line into a ring of fixed size, and starts the thread with the first one
+//     thread     takes the lines out, in order, and logs them with nothing locked
+//     stop()     ends the thread when the ring is empty; so the end of a runtime writes all
+//
+// A runtime that has nothing to say has no such thread. While the log does not return, the ring
+// fills up; what finds it full is left out, and the last line that did not is followed by one that
+// tells how many were. Where the system refuses the thread, the next line tries again;
+// meanwhile the watchdog writes what is there itself, between two looks, and a log that blocks then
+// blocks it.
+//
+// Who may touch what: everything under the mutex, which nobody holds while he logs.
+//
+// Rejected: to have the watchdog say that it does not look while it logs, so that nobody relies on
+// it: what was noted before would wait all the same, as would the tasks behind one that keeps its
+// worker. A machine of the blocking pool: that all of them are busy is one of the lines.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace weft::detail {
+
+class runtime_core;
+
+class report_queue {
+public:
+    explicit report_queue(runtime_core& runtime) noexcept : runtime_(runtime) {}
+    ~report_queue() { stop(); }
+    report_queue(const report_queue&) = delete;
+    report_queue& operator=(const report_queue&) = delete;
+
+    /// Any thread that holds no lock of weft but that of the controllers. Does not wait for the
+    /// log. Needs no memory but for the thread.
+    void say(std::string line) noexcept { put({std::move(line), {}}); }
+    /// The same for a text that is never destroyed, where there is no memory for another.
+    void say_in_short(std::string_view literal) noexcept { put({{}, literal}); }
+
+    /// Watchdog: writes what is there if the thread could not be started.
+    void write_unserved() noexcept;
+
+    /// Whoever ends the runtime, or its start, when no worker and no watchdog runs any more: returns
+    /// when all is written. What is said afterwards is written by who says it.
+    void stop() noexcept;
+
+private:
+    struct entry {
+        std::string line;
+        std::string_view literal;
+    };
+
+    void put(entry said) noexcept;
+    void start_thread() noexcept;
+    void run() noexcept;
+    void write(const entry& said) noexcept;
+    void write_first(std::unique_lock<std::mutex>& held) noexcept;
+    void tell_left_out(std::uint64_t count) noexcept;
+
+    runtime_core& runtime_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::array<entry, 32> ring_;
+    std::size_t first_ = 0;
+    std::size_t count_ = 0;
+    std::uint64_t left_out_ = 0;
+    bool ending_ = false;
+    /// Lines are there, and no thread. Relaxed throughout: the mutex orders the rest.
+    std::atomic<bool> unserved_{false};
+    std::thread thread_;
+};
+
+}  // namespace weft::detail

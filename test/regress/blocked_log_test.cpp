@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include "support/call_gate.hpp"
+#include "support/catch.hpp"
+#include "support/kept_log.hpp"
+#include "support/scheduler.hpp"
+#include "support/watchdog.hpp"
+
+#include <weft/weft.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+// A log that does not return kept the watchdog, or a worker that fired the timer of its report. Now
+// a thread of its own waits for it, and nobody else.
+
+using namespace std::chrono_literals;
+using weft::test::call_gate;
+using weft::test::kept_log;
+using weft::test::spin_until;
+using weft::test::until;
+
+namespace {
+
+/// Keeps whoever logs a line with this part, until the gate opens.
+std::function<void(std::string_view)> blocked_by(call_gate& gate, std::string_view part,
+                                                 kept_log& kept) {
+    return [&gate, part, keep = kept.sink()](std::string_view line) {
+        keep(line);
+        if (line.find(part) != line.npos) gate.pass();
+    };
+}
+
+weft::task<> set(std::atomic<bool>& flag) {
+    flag = true;
+    co_return;
+}
+
+std::string hangs() {
+    return "a log that blocks keeps the runtime";
+}
+
+}  // namespace
+
+TEST_CASE("a log that blocks does not keep the watchdog", "[regress]") {
+    call_gate log_blocks;
+    kept_log log;
+    bool reported = false, helped = false;
+    std::uint64_t before = 0, after = 0;
+    auto main = [&]() -> weft::task<> {
+        // Nothing waits, so nobody runs in the place of this worker before it has been reported.
+        reported = spin_until([&] { return log_blocks.inside() == 1; });
+        before = weft::this_runtime::statistics().compensations;
+        std::atomic<bool> ran{false};
+        auto other = weft::co_spawn(set, std::ref(ran));
+        helped = spin_until([&] { return ran.load(); });
+        after = weft::this_runtime::statistics().compensations;
+        co_await std::move(other);
+        log_blocks.open();
+    };
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), {.processors = 1,
+                       .hog_report = 20ms,
+                       .log = blocked_by(log_blocks, "lets nobody in", log)});
+    CHECK(reported);
+    CHECK(before == 0);
+    CHECK(helped);
+    CHECK(after >= 1);
+}
+
+// The report is that of a timer, and others of its batch were waited for by whoever ends a deadline.
+TEST_CASE("a log that blocks does not keep the worker that fires the timer of a report",
+          "[regress]") {
+    call_gate log_blocks;
+    call_gate calls;
+    kept_log log;
+    int rounds = 0;
+    const auto pass = [&calls]() -> weft::task<> {
+        co_await weft::blocking([&calls] { calls.pass(); });
+    };
+    auto main = [&]() -> weft::task<> {
+        auto running = weft::co_spawn(pass);
+        auto waiting = weft::co_spawn(pass);
+        co_await until([&] { return log_blocks.inside() == 1; });
+        for (; rounds < 20; ++rounds) {
+            const auto late =
+                co_await weft::as_result(weft::with_timeout(1ms, weft::sleep_for(1h)));
+            if (late || late.error() != std::errc::timed_out) break;
+        }
+        log_blocks.open();
+        calls.open();
+        co_await std::move(running);
+        co_await std::move(waiting);
+    };
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), {.processors = 1,
+                       .compensate = false,
+                       .blocking_threads = 1,
+                       .log = blocked_by(log_blocks, "given to blocking() wait", log)});
+    CHECK(rounds == 20);
+    CHECK(log.count("given to blocking() wait") == 1);
+}
+
+TEST_CASE("lines that find no room while the log blocks are left out and counted", "[regress]") {
+    call_gate log_blocks;
+    kept_log log;
+    bool blocked = false;
+    auto main = [&]() -> weft::task<> {
+        auto& reports = weft::test::this_core().reports;
+        reports.say("the first line");
+        blocked = spin_until([&] { return log_blocks.inside() == 1; });
+        for (int i = 0; i < 40; ++i) reports.say_in_short("another line");
+        log_blocks.open();
+        co_return;
+    };
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), {.processors = 1, .log = blocked_by(log_blocks, "the first line", log)});
+    CHECK(blocked);
+    CHECK(log.count("another line") == 32);
+    CHECK(log.lines().back().find("8 lines were left out") != std::string::npos);
+}
