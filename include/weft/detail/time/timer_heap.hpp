@@ -43,7 +43,9 @@ class timer_heap;
 class timer {
 public:
     /// Called once by whoever collected the timer as due, without a lock. Branches that become
-    /// runnable are appended to `readied`. The object may be gone when this returns.
+    /// runnable are appended to `readied`. The object may be gone when this returns. It is one of a
+    /// batch, and whoever takes another one of that batch back may wait for it (deadline_scope.hpp):
+    /// so it neither blocks nor calls code of the user, such as the log.
     virtual void fire(branch_list& readied) noexcept = 0;
 
 protected:
