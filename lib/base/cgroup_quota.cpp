@@ -24,6 +24,11 @@ std::optional<std::string> read_file(const std::string& path) {
     if (file < 0) {
         return std::nullopt;
     }
+    // Also where memory is missing: this may be tried once a second.
+    const struct closes {
+        int file;
+        ~closes() { ::close(file); }
+    } at_end{file};
     std::string content;
     std::array<char, 4096> part;
     bool whole = false;
@@ -38,7 +43,6 @@ std::optional<std::string> read_file(const std::string& path) {
         }
         content.append(part.data(), static_cast<std::size_t>(size));
     }
-    ::close(file);
     return whole ? std::optional(std::move(content)) : std::nullopt;
 }
 

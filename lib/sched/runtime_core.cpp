@@ -162,15 +162,18 @@ void runtime_core::start_workers(bool caller_works) {
     } undo{this};
     start_threads(caller_works);
     start_pollers(caller_works);
+    bool registered = false;
     try {
         register_for_fork(*this);
+        registered = true;
+        dog.start(signal_mask());
     } catch (...) {
         // The caller's thread goes on, and must not find a ring that is gone.
         run_start_round(caller_works, start_step::disable);
+        if (registered) { unregister_for_fork(*this); }
         throw;
     }
     undo.started = nullptr;
-    dog.start(signal_mask());
     const std::lock_guard held(mutex_);
     workers_released_ = true;
     changed_.notify_all();
@@ -365,8 +368,8 @@ void runtime_core::serve_worker_zero() {
     self.run();
     wait_until_all_stopped();
     dog.stop();
-    shared_guards->detach();
     reports.stop();
+    shared_guards->detach();
     dismiss_waiting_threads();
     await_blocking_calls();
     enter_phase(runtime_phase::destroying);

@@ -244,6 +244,7 @@ private:
     };
 
     void change_processors(unsigned wanted);
+    void report_unfollowed(bool seen, std::string_view why) noexcept;
     void start_more_workers(std::uint32_t count, unsigned entries);
     void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,
                             const std::shared_ptr<late_start>& round);
@@ -288,6 +289,7 @@ private:
     std::mutex control_mutex_;
     wanted_workers<layer> wanted_;
     std::atomic<std::uint64_t> compensations_{0};
+    bool look_failure_reported_ = false;  ///< Of the watchdog.
     std::atomic<runtime_phase> phase_{runtime_phase::running};
     std::atomic<std::uint64_t> drain_word_{0};
     /// Set before the main task starts; read by the worker that ends a task.

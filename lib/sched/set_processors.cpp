@@ -35,7 +35,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace weft::detail {
@@ -72,10 +74,12 @@ void runtime_core::set_processors(unsigned wanted) {
     machine_count.stop();
 }
 
-// A number that was set by hand between the look and the lock has come later, and stays.
+// A number that was set by hand between the look and the lock has come later, and stays. Reading the
+// files may fail each time, for want of memory; that is said once, as is each change that fails.
 void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time now) noexcept {
+    std::optional<std::uint32_t> found;
     try {
-        const auto found = watched.look(now);
+        found = watched.look(now);
         if (!found) {
             return;
         }
@@ -84,9 +88,22 @@ void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time
             change_processors(*found);
         }
     } catch (const std::exception& error) {
-        log(fmt::format("weft: the machine gives this process another number of processors than "
-                        "before, but it stays at {}: {}",
-                        processor_count(), error.what()));
+        if (found || !std::exchange(look_failure_reported_, true)) {
+            report_unfollowed(found.has_value(), error.what());
+        }
+    }
+}
+
+void runtime_core::report_unfollowed(bool seen, std::string_view why) noexcept {
+    try {
+        reports.say(fmt::format(
+            "weft: {}; it stays at {} ({})",
+            seen ? "the machine gives this process another number of processors than before"
+                 : "the number of processors that the machine gives cannot be read",
+            processor_count(), why));
+    } catch (const std::bad_alloc&) {
+        reports.say_in_short(
+            "weft: there is no memory to follow the number of processors that the machine gives");
     }
 }
 

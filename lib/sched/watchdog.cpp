@@ -35,9 +35,9 @@ watchdog::~watchdog() {
     stop();
 }
 
-void watchdog::start(const sigset_t& mask_in_fork) noexcept {
+void watchdog::start(const sigset_t& mask_in_fork) {
+    watched_.resize(runtime_.worker_count());
     try {
-        watched_.resize(runtime_.worker_count());
         const block_signals blocked;
         thread_ = std::thread([this, mask_in_fork] {
             restore_signals_in_fork(mask_in_fork);
@@ -47,7 +47,7 @@ void watchdog::start(const sigset_t& mask_in_fork) noexcept {
             run();
         });
         watches_ = true;
-    } catch (const std::exception& error) {
+    } catch (const std::system_error& error) {
         runtime_.log(fmt::format(
             "weft: runs without its watchdog, since a thread cannot start ({}): tasks that keep "
             "their worker busy are neither asked to yield nor reported, and keep the sockets that "

@@ -103,8 +103,8 @@ public:
     watchdog& operator=(const watchdog&) = delete;
 
     /// Starter, when every worker is there and none has begun. Without a thread it says so in the
-    /// log. The thread calls `begin_thread` first.
-    void start(const sigset_t& mask_in_fork) noexcept;
+    /// log. Throws std::bad_alloc, and has then started nothing.
+    void start(const sigset_t& mask_in_fork);
     /// Worker 0, when all workers have left their loops: returns when the thread has ended.
     void stop() noexcept;
     /// Has there been a thread? Constant from start() on.

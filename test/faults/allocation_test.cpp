@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
+#include "support/scheduler.hpp"
 
 #include <benchmarks/sched/baton.hpp>
 #include <weft/weft.hpp>
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -44,7 +47,22 @@ void release(void* memory) noexcept {
     std::free(memory);
 }
 
+/// Instead: so many calls are granted, and none after them.
+std::atomic<bool> rationed{false};
+std::atomic<std::int64_t> granted{0};
+
+void ration(std::int64_t calls) noexcept {
+    failed = false;
+    granted = calls;
+    rationed = true;
+}
+
 bool fails_now() noexcept {
+    if (rationed.load(std::memory_order_relaxed)) {
+        if (granted.fetch_sub(1) > 0) return false;
+        failed = true;
+        return true;
+    }
     if (left.load(std::memory_order_relaxed) < 0) return false;
     if (left.fetch_sub(1) != 0) return false;
     failed = true;
@@ -308,6 +326,75 @@ TEST_CASE("fault 5: a start that fails last leaves no ring behind on the caller'
     }
     CHECK(failures > 50);
     CHECK(left_open == 0);
+}
+
+// What is missing for the watchdog, and then for a line about it, was no exception but the end of
+// the process, or a runtime without a watchdog.
+TEST_CASE("fault 5: a runtime that starts with little memory says so by an exception", "[faults]") {
+    std::atomic<bool> unwatched{false};
+    auto options = quiet(2);
+    options.log = [&](std::string_view line) {
+        if (line.find("without its watchdog") != line.npos) unwatched = true;
+    };
+    int failures = 0, wrong = 0;
+    for (bool started = false; !started && failures < 10'000;) {
+        std::unique_ptr<weft::runtime> made;
+        auto given = options;
+        ration(failures);
+        try {
+            made = std::make_unique<weft::runtime>(std::move(given));
+            started = true;
+        } catch (const std::bad_alloc&) {} catch (const std::system_error& error) {
+            if (error.code() != std::errc::resource_unavailable_try_again &&
+                error.code() != std::errc::not_enough_memory) {
+                ++wrong;
+            }
+        }
+        rationed = false;
+        if (!started) ++failures;
+        if (made && made->co_spawn(leaf(1)).get() != 1) ++wrong;
+    }
+    INFO("failures " << failures);
+    CHECK(failures > 10);
+    CHECK(failures < 10'000);
+    CHECK(wrong == 0);
+    CHECK_FALSE(unwatched);
+}
+
+TEST_CASE("fault 5: a runtime that runs, and cannot read what the machine gives, says so once",
+          "[faults]") {
+    constexpr auto second = weft::detail::processor_count_watch::period;
+    int failures = 0, too_many = 0, silent = 0;
+    // Were files left open, the next one would have a higher number.
+    const int next_file = ::dup(0);
+    ::close(next_file);
+    for (bool read = false; !read; ++failures) {
+        std::atomic<int> lines{0};
+        auto options = quiet(1);
+        options.log = [&](std::string_view line) {
+            if (line.find("number of processors that the machine gives") != line.npos) ++lines;
+        };
+        const auto main = [&]() -> weft::task<> {
+            weft::detail::processor_count_watch watch(
+                true, weft::detail::processors_of_machine(), 0);
+            auto& core = weft::test::this_core();
+            ration(failures);
+            for (int i = 1; i < 4; ++i) core.follow_machine(watch, i * second);
+            rationed = false;
+            read = !failed;
+            co_return;
+        };
+        weft::run(main(), options);
+        if (lines > 1) ++too_many;
+        if (lines == 0 && !read) ++silent;
+    }
+    INFO("failures " << failures);
+    CHECK(failures > 1);
+    CHECK(too_many == 0);
+    CHECK(silent == 0);
+    const int next_file_after = ::dup(0);
+    ::close(next_file_after);
+    CHECK(next_file_after == next_file);
 }
 
 // The control block, the frame and the entry in the timer heap; what the allocator adds to each
