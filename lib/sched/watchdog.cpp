@@ -185,10 +185,23 @@ void watchdog::remind_of_waits() noexcept {
 // ---------------------------------------------------------------------------------------------
 // What others may have of a worker that does not come back.
 
+// Workers that gave their processors up take nothing. A hint: the number may change meanwhile.
+bool watchdog::runs_alone(const worker_thread& worker) noexcept {
+    for (std::uint32_t i = 0; i < runtime_.worker_count(); ++i) {
+        const worker_thread& other = runtime_.worker_at(i);
+        if (&other != &worker && other.state.state() == worker_state::running) { return false; }
+    }
+    return true;
+}
+
 void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
     poller& io = worker.own_poller();
-    // Nobody else could serve them, but what was sent before must leave.
-    if (runtime_.worker_count() == 1) { return io.hand_over_for_owner(worker.thread().id); }
+    if (runs_alone(worker)) {
+        // Nobody else could serve them, but what was sent before must leave, and a grace period end.
+        io.hand_over_for_owner(worker.thread().id);
+        if (runtime_.phase() != runtime_phase::running) { take_timers(worker); }
+        return;
+    }
     if (io.wants_owner() && io.interrupt_owner(worker.thread().id)) { of.interrupted = true; }
     // Those who are idle look for these themselves.
     if (runtime_.idle.parked_hint() != 0) { return; }

@@ -155,6 +155,7 @@ private:
     activity look_around(nanoseconds elapsed) noexcept;
     void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
     void remind_of_waits() noexcept;
+    bool runs_alone(const worker_thread& worker) noexcept;
     void relieve(worker_thread& worker, watched& of) noexcept;
     void take_queue(worker_thread& of, branch*& seen_next) noexcept;
     void take_timers(worker_thread& of) noexcept;

@@ -118,3 +118,36 @@ TEST_CASE("a runtime ends while a worker is made that would run in the place of 
     CHECK(began);
     CHECK(reports == 0);
 }
+
+// Whoever has given its processor up serves nobody: as where it has never been, what waits for the
+// one that runs stays where it is, and keeps its order.
+TEST_CASE("a worker beside which all others have given their processors up keeps what waits for it",
+          "[faults]") {
+    bool retired = false;
+    std::size_t left = 0;
+    auto main = [&]() -> weft::task<> {
+        weft::this_runtime::set_processors(2);
+        weft::this_runtime::set_processors(1);
+        while (weft::this_runtime::statistics().processors[1].state !=
+               weft::processor_state::retired) {
+            co_await weft::sleep_for(1ms);
+        }
+        retired = true;
+        std::vector<weft::join_handle<void>> waiting;
+        for (int i = 0; i < 3; ++i) waiting.push_back(weft::co_spawn([]() -> weft::task<> {
+            co_return;
+        }));
+        auto& self = weft::test::this_worker();
+        const std::uint64_t before = self.p.overruns.read();
+        spin_until([&] { return self.p.overruns.read() != before; });
+        // A few more looks, at each of which it would be relieved.
+        auto& dog = weft::test::this_core().dog;
+        const std::uint64_t looks = dog.looks();
+        spin_until([&] { return dog.looks() >= looks + 5; });
+        left = self.p.queue.size();
+        for (auto& each : waiting) co_await std::move(each);
+    };
+    weft::run(main(), {.processors = 1, .compensate = false});
+    CHECK(retired);
+    CHECK(left == 3);
+}

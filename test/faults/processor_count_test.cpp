@@ -214,6 +214,35 @@ TEST_CASE("the grace period of a runtime ends while all its processors are held 
     CHECK(result.status == 0);
 }
 
+// Its timer is in the heap of the worker that is held, where a worker that leaves would put it too.
+TEST_CASE("the grace period of a runtime ends while its only processor is held by a task",
+          "[faults]") {
+    const auto result = weft::test::run_in_child([] {
+        std::atomic<bool> ended{false};
+        auto hog = [&]() -> weft::task<> {
+            auto& core = weft::test::this_core();
+            const auto runs = [&] {
+                return core.phase() == weft::detail::runtime_phase::running;
+            };
+            try {
+                while (runs()) co_await weft::yield();
+            } catch (const std::system_error&) {}  // It was asked to stop.
+            ended = spin_until(
+                [&] { return core.phase() >= weft::detail::runtime_phase::stopping; });
+        };
+        auto main = [&]() -> weft::task<> {
+            weft::co_spawn(hog).detach();
+            co_await weft::yield();
+        };
+        weft::run(main(),
+                  {.processors = 1, .shutdown_grace = 50ms, .shutdown_timeout = 20s});
+        weft::test::child_check(ended, "the grace period did not end");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
 TEST_CASE("set_processors in the child of a fork ends the child with a message", "[faults]") {
     const auto result = weft::test::run_in_child([] {
         weft::runtime runtime({.processors = 3});
