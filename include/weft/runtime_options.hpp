@@ -48,6 +48,10 @@ struct runtime_options {
     /// most as many of them as processors, and they are kept for the next time; where one cannot be
     /// made, the log says so.
     ///
+    /// What only the kept one could find out waits for it all the same: that a socket still has data
+    /// although the read before got less than it asked for, which is so after an urgent byte
+    /// (net/tcp.hpp).
+    ///
     /// It is on by default because weft promises that one greedy task does not stop the others, and
     /// with one processor, or with all of them kept, nothing else could hold that promise. So one
     /// processor keeps two tasks from running at the same time, and all of them on the thread that
@@ -111,10 +115,6 @@ struct runtime_options {
     /// Called with each line that weft reports, without a line feed, from any thread, also from
     /// several at a time. It must not throw: an exception ends the process. Default: writes it to
     /// the standard error stream.
-    std::function<void(std::string_view)> log = nullptr;
-
-    /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket
-    /// whose reader has gone gives an error instead of ending the process. A program that this
     ///
     /// It must not block. What it keeps waiting then is whoever has something to say of its own: the
     /// start of a runtime, a task that drops a handle or fails, and the end of the runtime, which
@@ -124,6 +124,10 @@ struct runtime_options {
     /// the system refuses that thread, the one that watches over the tasks waits: until it can go
     /// on, no task is asked to yield, none runs in the place of one that keeps its worker, and a
     /// wait for a socket may be late.
+    std::function<void(std::string_view)> log = nullptr;
+
+    /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket
+    /// whose reader has gone gives an error instead of ending the process. A program that this
     /// process executes inherits that: where it counts on SIGPIPE, restore the default action first
     /// (signal(2) in the child of a fork, posix_spawnattr_setsigdefault).
     bool ignore_sigpipe = true;

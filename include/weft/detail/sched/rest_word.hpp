@@ -15,11 +15,21 @@
 // watchdog finds all parked, then each change comes after its load, and so the worker's load after
 // the store of `resting`.
 //
+// "All" are those that have a processor, and their number is a second count, read after the first
+// one. It changes when a worker gives its processor up, or gets it back (retirement.hpp).
+//   * Who gets one back was not parked, and leaves nothing. It is counted before it can know, and
+//     reads the word before it runs anything. If the watchdog has not seen it counted, that load
+//     comes after the store of `resting`, as above.
+//   * Who gives one up runs nothing any more, and cannot be missed. But another one may leave the
+//     parked state between the two loads, and so be among the parked of the first and not missing
+//     from the second. That change comes after the first load, and so the argument is the same.
+//
 // What is left to the watchdog. A worker that is not parked and finds the watchdog watching may note
 // something of which the watchdog is to remind it, also when it sleeps (unverified_waits.hpp). The
 // watchdog rests only if, after it has seen all parked, nothing is noted. By the argument above, if
 // the worker's load has read `watching`, then a watchdog that finds all parked has seen that worker
-// park again, after its note; the change of the count is a release, and so it sees the note as well.
+// park again, after its note, or give its processor up, before which it asks about all that it has
+// noted; the change of either count is a release, and so the watchdog sees the note, or its end.
 #pragma once
 
 #include <atomic>
