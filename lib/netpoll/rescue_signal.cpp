@@ -21,7 +21,11 @@ constinit unsigned users = 0;
 /// Default or ignored; what the last user puts back.
 struct sigaction action_before;
 
-constinit thread_local ring_poller* rescued [[gnu::tls_model("initial-exec")]] = nullptr;
+/// Atomic, since the handler may come while its own thread writes it. Relaxed throughout: all
+/// is on one thread, and the signal fences beside it give the order.
+constinit thread_local std::atomic<ring_poller*> rescued [[gnu::tls_model("initial-exec")]]{
+    nullptr};
+static_assert(std::atomic<ring_poller*>::is_always_lock_free);
 
 /// The thread blocked the signal before it had a ring.
 constinit thread_local bool was_blocked = false;
@@ -42,7 +46,7 @@ bool runs_task(ring_poller& owned) noexcept {
 
 void handle(int) noexcept {
     const int kept = errno;
-    ring_poller* const owned = rescued;
+    ring_poller* const owned = rescued.load(std::memory_order_relaxed);
     // Pairs with admit_rescue(), on this same thread: the compiler must not look into the poller
     // before it has the pointer, nor move what the owner did behind the pointer.
     std::atomic_signal_fence(std::memory_order_acquire);
@@ -106,7 +110,7 @@ rescue_handler::~rescue_handler() {
 void admit_rescue(ring_poller& owned) noexcept {
     // The ring is ready before the handler can find it.
     std::atomic_signal_fence(std::memory_order_release);
-    rescued = &owned;
+    rescued.store(&owned, std::memory_order_relaxed);
     const sigset_t signal = only_rescue();
     sigset_t before;
     ::pthread_sigmask(SIG_UNBLOCK, &signal, &before);
@@ -114,8 +118,8 @@ void admit_rescue(ring_poller& owned) noexcept {
 }
 
 void end_rescue() noexcept {
-    if (rescued == nullptr) return;
-    rescued = nullptr;
+    if (rescued.load(std::memory_order_relaxed) == nullptr) return;
+    rescued.store(nullptr, std::memory_order_relaxed);
     // What ends the ring must not come before it.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // Only this one: a task may have changed the mask for others on purpose.
@@ -123,8 +127,9 @@ void end_rescue() noexcept {
     if (was_blocked) ::pthread_sigmask(SIG_BLOCK, &signal, nullptr);
 }
 
+// The only thread that there is, and nobody sends it the signal.
 void forget_rescue_in_fork() noexcept {
-    rescued = nullptr;
+    rescued.store(nullptr, std::memory_order_relaxed);
 }
 
 void send_rescue_signal(::pid_t thread) noexcept {

@@ -36,9 +36,12 @@
 //     C library but that, if not to end the process by write and abort. Thread-locals are of the
 //     initial-exec model, so that reading them calls nothing. errno is kept; the kernel keeps the
 //     registers. It takes less than a kilobyte of stack beside the kernel's frame.
-//   * It has an end: 1024 completions, 1024 requests, 64 calls of at least 20 items of deferred work.
-//     That is a millisecond at worst. Who waits for a lock that the interrupted task holds waits for
-//     as long, as if the kernel had taken the thread off its processor; spin locks yield then.
+//   * It has an end: 1024 completions, 1024 requests, 64 calls of at least 20 items of deferred
+//     work. Beside these it makes a call that only submits whenever the queue of entries is full:
+//     one for as many requests as that holds, and no more than one for each. That is a millisecond,
+//     or a few where the kernel takes the entries one by one. Who waits for a lock that the
+//     interrupted task holds waits for as long, as if the kernel had taken the thread off its
+//     processor; spin locks yield then.
 //
 // Everything that is not atomic is the owner's own, and only the compiler could reorder it. The mark
 // is set by a release and followed by a signal fence when it is cleared, the guard has a fence on its
