@@ -23,7 +23,8 @@ class [[nodiscard]] result_awaiter {
     static_assert(resumes_through_weft<Awaitable>, WEFT_FOREIGN_AWAITER);
 
 public:
-    explicit result_awaiter(Awaitable&& op) : inner_(detail::get_awaiter(std::forward<Awaitable>(op))) {}
+    explicit result_awaiter(Awaitable&& op)
+        : inner_(detail::get_awaiter(std::forward<Awaitable>(op))) {}
 
     bool await_ready() { return inner_.await_ready(); }
 

@@ -21,11 +21,11 @@ namespace weft {
 ///
 /// Cancellation: a call that is still queued when the scope is stopped is not made, and the await
 /// throws operation_canceled (or timed_out). A call that runs cannot be abandoned, since it may use
-/// what lies in the frame: the await waits for it, and gives its result. A function that can be called
-/// with a std::stop_token before its arguments is (so is a generic one that takes anything), and
-/// learns of the stop through it. Callbacks on that token run on a thread of the runtime that does
-/// nothing else, one after the other: they delay no task, but one that takes long delays the stops
-/// of other calls. So with_timeout around a call that does not listen takes as long as the
+/// what lies in the frame: the await waits for it, and gives its result. A function that can be
+/// called with a std::stop_token before its arguments is (so is a generic one that takes anything),
+/// and learns of the stop through it. Callbacks on that token run on a thread of the runtime that
+/// does nothing else, one after the other: they delay no task, but one that takes long delays the
+/// stops of other calls. So with_timeout around a call that does not listen takes as long as the
 /// call. When the runtime ends it waits for running calls; when one takes longer than
 /// runtime_options::shutdown_timeout it calls on_hang, which by default reports the tasks that wait
 /// and terminates the process. See blocking_detached() for calls to leave behind.
@@ -54,10 +54,10 @@ auto try_blocking(Function&& function, Arguments&&... arguments)
         false, std::forward<Function>(function), std::forward<Arguments>(arguments)...);
 }
 
-/// The same for a call that nobody waits for. It owns all it touches: the function and the arguments
-/// are moved to the heap, and may be left behind: a runtime that ends neither waits for the call if
-/// it runs nor makes it if it is queued. Returns at once. An exception that leaves the function, or
-/// a refused first thread, ends the process with a message, as for a std::thread.
+/// The same for a call that nobody waits for. It owns all it touches: the function and the
+/// arguments are moved to the heap, and may be left behind: a runtime that ends neither waits for
+/// the call if it runs nor makes it if it is queued. Returns at once. An exception that leaves the
+/// function, or a refused first thread, ends the process with a message, as for a std::thread.
 ///
 /// To be called by a task; throws std::logic_error elsewhere, std::bad_alloc without memory, and
 /// std::system_error with device_or_resource_busy when the queue is full.

@@ -23,10 +23,10 @@ namespace weft {
 /// (popen) hand on the mask of the worker instead: set POSIX_SPAWN_SETSIGMASK. See also
 /// runtime_options::ignore_sigpipe.
 ///
-/// With io_uring weft handles SIGURG while a runtime exists, unless the program has a handler for it
-/// by then: a worker whose task does not come back is interrupted by it, so that others can serve
-/// the sockets that wait there (docs/scheduler.md). A call of that task that waits may then end with
-/// EINTR.
+/// With io_uring weft handles SIGURG while a runtime exists, unless the program has a handler for
+/// it by then: a worker whose task does not come back is interrupted by it, so that others can
+/// serve the sockets that wait there (docs/scheduler.md). A call of that task that waits may then
+/// end with EINTR.
 ///
 /// Any thread may use it, but it is destroyed once, and not by one of its own tasks: that would
 /// wait for itself, and ends the process with a message.
@@ -109,19 +109,19 @@ public:
     /// Changes the number of processors while tasks run; any thread, also a task. No task and no
     /// timer is lost.
     ///
-    /// More: workers that were taken out of use before come back; for the rest threads and rings are
-    /// made before this returns, which blocks the calling thread for a fraction of a millisecond for
-    /// each. Fewer: returns at once. Each worker that is too many stops when the task that it runs
-    /// suspends, or asks whether it has to (checkpoint()); until then more tasks may run at a time.
-    /// What it had is run by the others, in the order in which it would have run it, before what
-    /// waits in the global queue; its timers and sockets are watched by the others. Its thread sleeps
-    /// until the number rises again.
+    /// More: workers that were taken out of use before come back; for the rest threads and rings
+    /// are made before this returns, which blocks the calling thread for a fraction of a
+    /// millisecond for each. Fewer: returns at once. Each worker that is too many stops when the
+    /// task that it runs suspends, or asks whether it has to (checkpoint()); until then more tasks
+    /// may run at a time. What it had is run by the others, in the order in which it would have run
+    /// it, before what waits in the global queue; its timers and sockets are watched by the others.
+    /// Its thread sleeps until the number rises again.
     ///
     /// From then on the number does not follow the machine any more (runtime_options::processors).
     ///
-    /// Throws std::invalid_argument unless the number is 1 to 1024; std::system_error where a thread
-    /// or a ring cannot be made, with the limit that is in the way, and errc::stopped while the
-    /// runtime ends; std::bad_alloc. Nothing is changed then.
+    /// Throws std::invalid_argument unless the number is 1 to 1024; std::system_error where a
+    /// thread or a ring cannot be made, with the limit that is in the way, and errc::stopped while
+    /// the runtime ends; std::bad_alloc. Nothing is changed then.
     void set_processors(unsigned count);
 
 private:

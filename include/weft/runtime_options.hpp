@@ -37,9 +37,10 @@ struct runtime_options {
     /// variable WEFT_MAXPROCS comes before the option. Where the system refuses a thread there are
     /// fewer, and a line in the log says so.
     ///
-    /// With 0 and without the variable the number follows the machine: mask and quota are read again
-    /// once a second while tasks run, as if by runtime::set_processors(), until that is called. The
-    /// mask is that of the thread which made the runtime, unless it was changed for all threads.
+    /// With 0 and without the variable the number follows the machine: mask and quota are read
+    /// again once a second while tasks run, as if by runtime::set_processors(), until that is
+    /// called. The mask is that of the thread which made the runtime, unless it was changed for all
+    /// threads.
     unsigned processors = 0;
 
     /// Another worker runs in the place of one whose task does not come back: where each worker has
@@ -48,8 +49,8 @@ struct runtime_options {
     /// most as many of them as processors, and they are kept for the next time; where one cannot be
     /// made, the log says so.
     ///
-    /// What only the kept one could find out waits for it all the same: that a socket still has data
-    /// although the read before got less than it asked for, which is so after an urgent byte
+    /// What only the kept one could find out waits for it all the same: that a socket still has
+    /// data although the read before got less than it asked for, which is so after an urgent byte
     /// (net/tcp.hpp).
     ///
     /// It is on by default because weft promises that one greedy task does not stop the others, and
@@ -61,8 +62,8 @@ struct runtime_options {
 
     /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that
     /// makes the runtime, counted from the first again where there are more workers than cores. The
-    /// environment variable WEFT_PIN (0, 1) comes before the option. A thread or process that a task
-    /// starts inherits the core of its worker, as it inherits every affinity; the threads of
+    /// environment variable WEFT_PIN (0, 1) comes before the option. A thread or process that a
+    /// task starts inherits the core of its worker, as it inherits every affinity; the threads of
     /// blocking() have all cores. The thread that calls run() gets its mask back at the end.
     bool pin = false;
 
@@ -108,22 +109,22 @@ struct runtime_options {
     /// Called with a report when a task does not come back for shutdown_timeout while the runtime
     /// ends, or a call that was given to blocking() does not, or a destructor of what a task has
     /// left behind; once for each of the three. If it returns, the runtime goes on waiting. It runs
-    /// on a thread of weft, or on the one that has called run(), and must not throw. Default: writes
-    /// the report to the log and calls std::terminate.
+    /// on a thread of weft, or on the one that has called run(), and must not throw. Default:
+    /// writes the report to the log and calls std::terminate.
     std::function<void(std::string_view)> on_hang = nullptr;
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from
     /// several at a time. It must not throw: an exception ends the process. Default: writes it to
     /// the standard error stream.
     ///
-    /// It must not block. What it keeps waiting then is whoever has something to say of its own: the
-    /// start of a runtime, a task that drops a handle or fails, and the end of the runtime, which
-    /// comes when all is written. Lines about tasks that run for long, about processors and about
-    /// calls that wait come from a thread for such lines alone, so no other task is kept; up to 32
-    /// of them wait for that thread, more are left out, and how many were is told afterwards. Where
-    /// the system refuses that thread, the one that watches over the tasks waits: until it can go
-    /// on, no task is asked to yield, none runs in the place of one that keeps its worker, and a
-    /// wait for a socket may be late.
+    /// It must not block. What it keeps waiting then is whoever has something to say of its own:
+    /// the start of a runtime, a task that drops a handle or fails, and the end of the runtime,
+    /// which comes when all is written. Lines about tasks that run for long, about processors and
+    /// about calls that wait come from a thread for such lines alone, so no other task is kept; up
+    /// to 32 of them wait for that thread, more are left out, and how many were is told afterwards.
+    /// Where the system refuses that thread, the one that watches over the tasks waits: until it
+    /// can go on, no task is asked to yield, none runs in the place of one that keeps its worker,
+    /// and a wait for a socket may be late.
     std::function<void(std::string_view)> log = nullptr;
 
     /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket

@@ -68,9 +68,10 @@ public:
         if (life.control != nullptr) { detail::request_stop(life); }
     }
 
-    /// Lets the task run on by itself. An exception that leaves it goes to the runtime's handler, by
-    /// default the end of the process; but for operation_canceled when the task was asked to stop or
-    /// the runtime ends, and for errc::closed, which tells that somebody closed what it worked on.
+    /// Lets the task run on by itself. An exception that leaves it goes to the runtime's handler,
+    /// by default the end of the process; but for operation_canceled when the task was asked to
+    /// stop or the runtime ends, and for errc::closed, which tells that somebody closed what it
+    /// worked on.
     void detach() noexcept {
         held_.take_refusal();
         if (detail::task_control* control = held_.take()) { detail::abandon(control); }

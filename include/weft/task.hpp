@@ -22,9 +22,9 @@ namespace detail {
 /// Called where a task that is empty (moved from) is awaited or spawned.
 [[noreturn]] void throw_empty_task();
 
-/// Destroys the frame of a task that was never started; reported in debug builds. A frame that holds
-/// such a task as an argument, and so on a million deep, needs no stack: from a certain depth on
-/// frames are kept and destroyed by the outermost call, before it returns.
+/// Destroys the frame of a task that was never started; reported in debug builds. A frame that
+/// holds such a task as an argument, and so on a million deep, needs no stack: from a certain depth
+/// on frames are kept and destroyed by the outermost call, before it returns.
 void destroy_unstarted(std::coroutine_handle<> frame) noexcept;
 
 /// The promise of a task that gives a T; promise_base holds an exception instead of it.
@@ -148,9 +148,9 @@ private:
 /// builds that is reported. It must not be destroyed while it runs.
 ///
 /// Arguments of a coroutine that are references refer to the caller's objects: pass by value
-/// whatever might end first. Don't call a capturing lambda that is a coroutine: its captures live in
-/// the closure, not in the frame. Give it to co_spawn(), which keeps the closure for as long as the
-/// task lives, or give it arguments instead of captures.
+/// whatever might end first. Don't call a capturing lambda that is a coroutine: its captures live
+/// in the closure, not in the frame. Give it to co_spawn(), which keeps the closure for as long as
+/// the task lives, or give it arguments instead of captures.
 template <class T = void>
 class [[nodiscard]] task {
     static_assert(!std::is_rvalue_reference_v<T>,

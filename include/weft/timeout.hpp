@@ -30,8 +30,8 @@ task<awaited_value<Awaitable>> within_deadline(monotonic_time deadline, Awaitabl
 /// first stops what is inside it. The task resumes where `op` ended.
 ///
 /// `op` is moved or copied. A join_handle in a variable is used where it is: `co_await
-/// with_timeout(5s, handle)` stops the wait and not the task, and the handle keeps it. A handle that
-/// is moved in goes with the wait, and its task is detached.
+/// with_timeout(5s, handle)` stops the wait and not the task, and the handle keeps it. A handle
+/// that is moved in goes with the wait, and its task is detached.
 template <class Rep, class Period, class Given,
           detail::awaitable Awaitable = detail::kept_awaitable<Given>>
 auto with_timeout(std::chrono::duration<Rep, Period> duration, Given&& op)

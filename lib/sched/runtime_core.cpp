@@ -212,8 +212,8 @@ void runtime_core::start_threads(bool caller_works) {
 }
 
 // Every worker enables its poller on its own thread, then all wait for the verdict: when one of
-// them failed, all give up what they have enabled, since a ring would stay for as long as its thread
-// does; if the choice is free, the pollers of the other backend are made for all of them.
+// them failed, all give up what they have enabled, since a ring would stay for as long as its
+// thread does; if the choice is free, the pollers of the other backend are made for all of them.
 void runtime_core::start_pollers(bool caller_works) {
     const auto log_line = [this](std::string_view line) { log(line); };
     netpoller_ = make_netpoller(to_choice(options_.netpoll), worker_count(), log_line);
@@ -554,7 +554,8 @@ bool runtime_core::has_hung(std::chrono::nanoseconds ending, std::chrono::nanose
 
 std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
     const std::chrono::nanoseconds longest = longest_wait;
-    return std::min(options_.shutdown_grace, longest) + std::min(options_.shutdown_timeout, longest);
+    return std::min(options_.shutdown_grace, longest) +
+           std::min(options_.shutdown_timeout, longest);
 }
 
 // Without the lock: what is called is the user's code. `format` gets shutdown_timeout in
@@ -596,20 +597,21 @@ void runtime_core::report_hang(std::string_view tasks) {
 void runtime_core::report_destructor(std::string_view task) {
     tell_hang("weft: the destructor of what a task has left behind does not end", [&](auto waited) {
         return fmt::format(
-            "weft: for {} ms the end of the runtime waits for the destructor of what a task has left "
-            "behind where it waited; a destructor must not wait{}",
+            "weft: for {} ms the end of the runtime waits for the destructor of what a task has "
+            "left behind where it waited; a destructor must not wait{}",
             waited, task);
     });
 }
 
 // Each worker that has left its loop waits here for the others, and so does a thread outside that
 // ends the runtime. A task that does not come back is the watchdog's case, whichever worker it
-// holds. Only where there is no watchdog do those who wait count themselves, and one of them reports.
+// holds. Only where there is no watchdog do those who wait count themselves, and one of them
+// reports.
 void runtime_core::await_workers(std::unique_lock<std::mutex>& held,
                                  std::chrono::nanoseconds limit) {
     const auto all_stopped = [this] { return workers_stopped_ == worker_count(); };
-    // A slice counts as its own length, however late it ends: while the process is stopped (SIGSTOP,
-    // a debugger, a suspended machine) the tasks get no time either.
+    // A slice counts as its own length, however late it ends: while the process is stopped
+    // (SIGSTOP, a debugger, a suspended machine) the tasks get no time either.
     std::chrono::nanoseconds counted{0};
     while (!dog.watches() && limit < longest_wait && counted < limit) {
         const std::chrono::nanoseconds slice = std::min(limit - counted, wait_slice);
@@ -634,8 +636,8 @@ void runtime_core::dismiss_waiting_threads() {
     slabs.for_each_alive([](task_control& each) { dismiss_waiting_thread(each); });
 }
 
-// A call that a frame waits for may use what lies in the frame, so the frame stays until it returns.
-// Slices as in await_workers(), but on the one thread that waits: it needs no watchdog.
+// A call that a frame waits for may use what lies in the frame, so the frame stays until it
+// returns. Slices as in await_workers(), but on the one thread that waits: it needs no watchdog.
 void runtime_core::await_blocking_calls() {
     blocking.close();
     const std::chrono::nanoseconds limit = options_.shutdown_timeout;
@@ -651,8 +653,8 @@ void runtime_core::await_blocking_calls() {
 void runtime_core::report_calls() {
     tell_hang("weft: a call that was given to blocking() does not return", [&](auto waited) {
         return fmt::format(
-            "weft: a call that was given to blocking(), or a callback on its stop token, still runs "
-            "{} ms after the workers have ended; give it a stop token to listen to, or use "
+            "weft: a call that was given to blocking(), or a callback on its stop token, still "
+            "runs {} ms after the workers have ended; give it a stop token to listen to, or use "
             "blocking_detached() for a call that may be left behind{}",
             waited, tasks_in_calls(slabs));
     });

@@ -150,9 +150,10 @@ public:
 
     /// Any thread: as runtime::set_processors().
     void set_processors(unsigned wanted);
-    /// One thread at a time, the watchdog: as many processors as the machine gives now, if `watched`
-    /// tells of a change. Does nothing once the number was chosen by hand, or the runtime ends. What
-    /// fails is said in the log; the number stays as it is until the machine's changes again.
+    /// One thread at a time, the watchdog: as many processors as the machine gives now, if
+    /// `watched` tells of a change. Does nothing once the number was chosen by hand, or the runtime
+    /// ends. What fails is said in the log; the number stays as it is until the machine's changes
+    /// again.
     void follow_machine(processor_count_watch& watched, monotonic_time now) noexcept;
 
     /// Any thread without a processor: one worker more than there are processors, in the place of
@@ -174,8 +175,8 @@ public:
     /// workers to stop? If so, says so, with a text about them, and ends the process by default.
     bool has_hung(std::chrono::nanoseconds ending, std::chrono::nanoseconds stopping);
     void report_hang(std::string_view tasks);
-    /// A thread outside that has begun to wait for a task: are those who wait sent away already? The
-    /// lock orders it: one that does not learn it has published itself before the walk over the
+    /// A thread outside that has begun to wait for a task: are those who wait sent away already?
+    /// The lock orders it: one that does not learn it has published itself before the walk over the
     /// tasks, which finds it.
     bool dismisses_threads() {
         const std::lock_guard held(mutex_);

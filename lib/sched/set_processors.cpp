@@ -15,12 +15,12 @@
 //
 // A worker that is registered while the runtime ends. begin_drain() and begin_stop() change the
 // phase and then read the number of workers; we write that number and then read the phase. All four
-// are seq_cst, so either they find the new workers, or we find the phase, which the new workers then
-// find too: a stopped one leaves its loop before it does anything. Whoever waits for all workers to
-// stop reads the number after the phase, so it waits for these as well.
+// are seq_cst, so either they find the new workers, or we find the phase, which the new workers
+// then find too: a stopped one leaves its loop before it does anything. Whoever waits for all
+// workers to stop reads the number after the phase, so it waits for these as well.
 //
-// The watchdog follows the machine (affinity and quota) unless the number was chosen by hand: at the
-// start, or by the first call of set_processors(), which ends that for good.
+// The watchdog follows the machine (affinity and quota) unless the number was chosen by hand: at
+// the start, or by the first call of set_processors(), which ends that for good.
 //
 // control_mutex_ makes all of this one thing at a time. Nobody waits for a worker while it is held
 // but for threads that are being started, which need no other worker.
@@ -74,8 +74,9 @@ void runtime_core::set_processors(unsigned wanted) {
     machine_count.stop();
 }
 
-// A number that was set by hand between the look and the lock has come later, and stays. Reading the
-// files may fail each time, for want of memory; that is said once, as is each change that fails.
+// A number that was set by hand between the look and the lock has come later, and stays. Reading
+// the files may fail each time, for want of memory; that is said once, as is each change that
+// fails.
 void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time now) noexcept {
     std::optional<std::uint32_t> found;
     try {

@@ -77,7 +77,8 @@ void watchdog::run() noexcept {
     while (!rest_.is_ended()) {
         futex_wait(rest_.word(), rest_.watching, after(monotonic_now(), sleep));
         const monotonic_time now = slice_now();
-        const nanoseconds elapsed = std::clamp(nanoseconds(now - before), nanoseconds(0), 2 * sleep);
+        const nanoseconds elapsed =
+            std::clamp(nanoseconds(now - before), nanoseconds(0), 2 * sleep);
         before = now;
         const activity seen = look_around(elapsed);
         if (take_for_owners()) {

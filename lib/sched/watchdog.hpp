@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT
 //
-// The watchdog: a thread without a processor that watches the progress of all workers (Go's sysmon).
+// The watchdog: a thread without a processor that watches the progress of all workers (Go's
+// sysmon).
 //
-// Coroutines cannot be preempted: only the branch itself can let others in, at an await, and it does
-// so when the attention word of its worker asks for it. Branches and the loop of the worker bound
-// what they can count. What needs a clock is the watchdog's: reading one at every switch would cost
-// more than the switch.
+// Coroutines cannot be preempted: only the branch itself can let others in, at an await, and it
+// does so when the attention word of its worker asks for it. Branches and the loop of the worker
+// bound what they can count. What needs a clock is the watchdog's: reading one at every switch
+// would cost more than the switch.
 //
 //     what it sees                                what it does
-//     a branch has run for 5 ms, others wait      slice_over: what the branch leaves in runnext goes
-//                                                 behind the ring
+//     a branch has run for 5 ms, others wait      slice_over: what the branch leaves in runnext
+//                                                 goes behind the ring
 //     for 10 ms, others wait                      yield_wanted: it goes behind the global queue at
 //                                                 its next await
 //     for 10 ms in which its thread had a         counts an overrun (processor_statistics)
 //     processor, or was blocked
-//     likewise for runtime_options::hog_report    reports task, spawn site, last await and what to do
+//     likewise for runtime_options::hog_report    reports task, spawn site, last await and what to
+//                                                 do
 //     a due timer of the worker's heap, or work   timer_due, ring_has_work: the worker looks at its
 //     in its poller, while one branch runs on     next await, not only when the branch is over
 //     work in the poller of such a worker, and    interrupts the thread, so that it posts its
@@ -24,8 +26,9 @@
 //     something waits, and all workers have       has another worker run in the place of one of
 //     run one branch for 10 ms, or one of them    them until that one is back
 //     is blocked in a call
-//     waits of the worker that are unverified     waits_noted: it asks the kernel about the old ones;
-//                                                 wakes it if it has not run anything for a look
+//     waits of the worker that are unverified     waits_noted: it asks the kernel about the old
+//                                                 ones; wakes it if it has not run anything for a
+//                                                 look
 //     the runtime ends, and a worker does not     calls runtime_options::on_hang
 //     come back for shutdown_timeout
 //     the machine gives more or fewer processors  changes the number of processors, unless that was
@@ -33,9 +36,9 @@
 //
 // How it looks. Every worker publishes which branch it runs and how many it has run (run_mark.hpp).
 // The same count at two looks is one branch that goes on. The looks are 1 ms apart while there is
-// such a branch, 0.5 ms if somebody is idle besides, and up to 4 ms otherwise, so an overrun is seen
-// after 10 to 15 ms. A look costs a few loads for each worker; the clock and the state of a thread
-// are asked for only when its branch goes on.
+// such a branch, 0.5 ms if somebody is idle besides, and up to 4 ms otherwise, so an overrun is
+// seen after 10 to 15 ms. A look costs a few loads for each worker; the clock and the state of a
+// thread are asked for only when its branch goes on.
 //
 // When it sleeps. After 100 ms in which nothing has run, and when no wait is unverified, it rests
 // until a worker begins to work again (rest_word.hpp). Sleeps are never longer than a few
@@ -47,12 +50,12 @@
 // clock, which tests hold; while it stands, nothing overruns.
 //
 // Who may touch what. The watchdog's own state belongs to its thread. Of workers it reads the mark,
-// sizes of queues, the earliest timer, flags of the poller and the count of unverified waits, all of
-// them atomic, and writes attention bits and the counters of overruns; it may wake any worker. The
-// name of a task is read under the protocol of run_mark.hpp. It does not log: what it has to say is
-// written by another thread (report_queue.hpp), since a log may block, and all rely on the watchdog
-// while it is awake. It calls on_hang itself: nothing is left then that relies on it but the task
-// that the report is about.
+// sizes of queues, the earliest timer, flags of the poller and the count of unverified waits, all
+// of them atomic, and writes attention bits and the counters of overruns; it may wake any worker.
+// The name of a task is read under the protocol of run_mark.hpp. It does not log: what it has to
+// say is written by another thread (report_queue.hpp), since a log may block, and all rely on the
+// watchdog while it is awake. It calls on_hang itself: nothing is left then that relies on it but
+// the task that the report is about.
 //
 // Compensating workers. While all workers are kept, moving their work to the global queue helps
 // nobody, and with one processor there is nobody else in any case. So one worker more than there
@@ -69,9 +72,9 @@
 // system refuses the thread, the runtime says so in one line and works without: slices of chains
 // still end by count and clock, but nobody asks a single long branch for anything.
 //
-// Rejected: a timer signal for each worker (it costs an interrupt for each slice, and its handler may
-// do no more than set the same bit); the sentinel as the watchdog (while all are busy there is none,
-// and that is when it is needed).
+// Rejected: a timer signal for each worker (it costs an interrupt for each slice, and its handler
+// may do no more than set the same bit); the sentinel as the watchdog (while all are busy there is
+// none, and that is when it is needed).
 #pragma once
 
 #include "lib/sched/run_watch.hpp"

@@ -24,12 +24,13 @@
 //     parked state between the two loads, and so be among the parked of the first and not missing
 //     from the second. That change comes after the first load, and so the argument is the same.
 //
-// What is left to the watchdog. A worker that is not parked and finds the watchdog watching may note
-// something of which the watchdog is to remind it, also when it sleeps (unverified_waits.hpp). The
-// watchdog rests only if, after it has seen all parked, nothing is noted. By the argument above, if
-// the worker's load has read `watching`, then a watchdog that finds all parked has seen that worker
-// park again, after its note, or give its processor up, before which it asks about all that it has
-// noted; the change of either count is a release, and so the watchdog sees the note, or its end.
+// What is left to the watchdog. A worker that is not parked and finds the watchdog watching may
+// note something of which the watchdog is to remind it, also when it sleeps (unverified_waits.hpp).
+// The watchdog rests only if, after it has seen all parked, nothing is noted. By the argument
+// above, if the worker's load has read `watching`, then a watchdog that finds all parked has seen
+// that worker park again, after its note, or give its processor up, before which it asks about all
+// that it has noted; the change of either count is a release, and so the watchdog sees the note, or
+// its end.
 #pragma once
 
 #include <atomic>

@@ -20,9 +20,9 @@
 //
 // There is one controller at a time (a lock of the runtime), and it alone leaves `running` and
 // enters it; it counts by these states. The owner comes back when it finds `running`. If it finds
-// `asked` instead, it was recalled and asked again before it noticed: it stays where it is. No order
-// is needed beyond that of the word, the attention word and the wake word: each of the three is
-// released by the controller and acquired by the owner, in the opposite order.
+// `asked` instead, it was recalled and asked again before it noticed: it stays where it is. No
+// order is needed beyond that of the word, the attention word and the wake word: each of the three
+// is released by the controller and acquired by the owner, in the opposite order.
 //
 // What a worker that leaves does, in this order, and why nothing is lost:
 //
@@ -45,14 +45,14 @@
 //      waits in its ring; what it readies goes to the global queue.
 //
 // It is no worker in the sense of idle_protocol.hpp then: it is not on the list, so nobody chooses
-// it. Until it has settled it counts as one that works, so nobody takes the others for all there are
-// while something is on its way: neither the watchdog, which rests then, nor whoever asks whether
-// all tasks are asleep. When it has settled it gives the count back, and that question is asked
-// again. A recall counts it before it says `running`, so that it cannot run uncounted, and takes
-// that back if it had not settled. Both follow from one word, so that each happens once. Everybody
-// still looks at its queue and its heap, where nothing is put any more, since only the owner puts
-// something there. (Where no memory is to be had for a timer at worker 0, the rest stays in its own
-// heap, and it wakes up for them.)
+// it. Until it has settled it counts as one that works, so nobody takes the others for all there
+// are while something is on its way: neither the watchdog, which rests then, nor whoever asks
+// whether all tasks are asleep. When it has settled it gives the count back, and that question is
+// asked again. A recall counts it before it says `running`, so that it cannot run uncounted, and
+// takes that back if it had not settled. Both follow from one word, so that each happens once.
+// Everybody still looks at its queue and its heap, where nothing is put any more, since only the
+// owner puts something there. (Where no memory is to be had for a timer at worker 0, the rest stays
+// in its own heap, and it wakes up for them.)
 //
 // What comes back begins as any worker does that has run a branch: it looks at everything, and
 // parks with a recheck. So nobody has to know that it is back.
@@ -122,7 +122,8 @@ public:
         return word_.load(std::memory_order_acquire) == worker_state::running;
     }
 
-    /// Any thread, for statistics, and as a hint for thieves. Relaxed: nothing is concluded from it.
+    /// Any thread, for statistics, and as a hint for thieves. Relaxed: nothing is concluded from
+    /// it.
     worker_state state() const noexcept { return word_.load(std::memory_order_relaxed); }
 
 private:
