@@ -70,7 +70,8 @@ TEST_CASE("as_result of a handle, and of what the end of its scope stops", "[as_
         stopped.request_stop();
         auto first = co_await weft::as_result(std::move(stopped));
         auto second = co_await weft::as_result(std::move(ended));
-        co_return !first && first.error() == std::errc::operation_canceled && second && *second == 7;
+        co_return !first && first.error() == std::errc::operation_canceled && second &&
+            *second == 7;
     };
     CHECK(weft::run(main(sleeper, seven), {.processors = 1}));
 }

@@ -175,7 +175,9 @@ TEST_CASE("blocking_detached is refused outside a task", "[blocking]") {
 }
 
 TEST_CASE("nonsense in the options of the pool is rejected with the allowed range", "[blocking]") {
-    const auto start = [](weft::runtime_options options) { weft::runtime made(std::move(options)); };
+    const auto start = [](weft::runtime_options options) {
+        weft::runtime made(std::move(options));
+    };
     CHECK_THROWS_WITH(start({.processors = 1, .blocking_threads = 0}),
                       "weft: runtime_options::blocking_threads is 0; give 1 to 65536");
     CHECK_THROWS_AS(start({.processors = 1, .blocking_threads = 65'537}), std::invalid_argument);

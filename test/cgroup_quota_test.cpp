@@ -58,7 +58,8 @@ constexpr const char* v1_mounts =
     "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
     "33 31 0:30 / /sys/fs/cgroup/cpuset rw shared:10 - cgroup cgroup rw,cpuset\n"
     "34 31 0:31 / /sys/fs/cgroup/memory rw shared:11 - cgroup cgroup rw,memory\n";
-constexpr const char* v1_own = "5:memory:/other\n4:cpuset:/\n3:cpu,cpuacct:/a/b\n1:name=systemd:/x\n";
+constexpr const char* v1_own =
+    "5:memory:/other\n4:cpuset:/\n3:cpu,cpuacct:/a/b\n1:name=systemd:/x\n";
 
 /// What one cpu.max of a v2 machine allows.
 std::optional<std::uint32_t> v2_processors(std::string_view limit) {
@@ -68,7 +69,10 @@ std::optional<std::uint32_t> v2_processors(std::string_view limit) {
 
 std::optional<std::uint32_t> v1_processors(std::string_view quota, std::string_view period) {
     machine made;
-    return made.own(v1_own).mounts(v1_mounts).v1_quota("cpu,cpuacct/a/b", quota, period).processors();
+    return made.own(v1_own)
+        .mounts(v1_mounts)
+        .v1_quota("cpu,cpuacct/a/b", quota, period)
+        .processors();
 }
 
 }  // namespace
@@ -158,7 +162,8 @@ TEST_CASE("cgroup container: the mount shows a part of the hierarchy", "[cgroup]
 
     machine v1;
     v1.own("3:cpu,cpuacct:/docker/1\n")
-        .mounts("32 31 0:29 /docker/1 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n")
+        .mounts(
+            "32 31 0:29 /docker/1 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n")
         .v1_quota("cpu,cpuacct", "50000", "100000");
     CHECK(v1.processors() == 1U);
 }
@@ -197,7 +202,8 @@ TEST_CASE("cgroup mountinfo: escapes, optional fields and several mounts", "[cgr
 
     machine tags;
     tags.own("0::/\n")
-        .mounts("30 23 0:26 / /sys/fs/cgroup rw shared:4 master:2 propagate_from:1 - cgroup2 none rw\n")
+        .mounts(
+            "30 23 0:26 / /sys/fs/cgroup rw shared:4 master:2 propagate_from:1 - cgroup2 none rw\n")
         .v2_quota(".", "200000 100000");
     CHECK(tags.processors() == 2U);
 
@@ -238,10 +244,12 @@ TEST_CASE("cgroup: what is missing or makes no sense is no limit", "[cgroup]") {
         INFO("cpu.cfs_period_us is \"" << period << '"');
         CHECK(v1_processors("100000", period) == std::nullopt);
     }
-    for (const char* lines : {"\n\n", ":::", "0:", "0::", "0::relative\n", "no colons\n", "0::/\0x"}) {
+    for (const char* lines :
+         {"\n\n", ":::", "0:", "0::", "0::relative\n", "no colons\n", "0::/\0x"}) {
         INFO("/proc/self/cgroup is \"" << lines << '"');
-        CHECK(machine().own(lines).mounts("1\n- \n1 2 3 / / -\n/ / / / / - cgroup2\n").processors() ==
-              std::nullopt);
+        CHECK(
+            machine().own(lines).mounts("1\n- \n1 2 3 / / -\n/ / / / / - cgroup2\n").processors() ==
+            std::nullopt);
     }
 }
 

@@ -64,7 +64,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("fault 35: all tasks asleep: a baton that nobody posts, on every netpoller", "[deadlock]") {
+TEST_CASE("fault 35: all tasks asleep: a baton that nobody posts, on every netpoller",
+          "[deadlock]") {
     for (const char* backend : weft::test::backends()) {
         const weft::test::forced_backend forced(backend);
         for (const unsigned processors : processor_counts) {
@@ -440,7 +441,8 @@ TEST_CASE("fault 35: no deadlock is reported while something outside is on its w
                 random_chain chain(seed, 20);
                 const std::string report = deadlock_of(chain.run(), processors);
                 if (report == "no deadlock") continue;
-                FAIL(backend << ", " << processors << " processors, seed " << seed << ": " << report);
+                FAIL(backend << ", " << processors << " processors, seed " << seed << ": "
+                             << report);
             }
         }
     }

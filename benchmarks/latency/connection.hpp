@@ -14,7 +14,8 @@ namespace latency {
 /// worker.
 class outside_end {
 public:
-    explicit outside_end(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    explicit outside_end(std::uint16_t port)
+        : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         if (fd_ < 0) echo::die("socket");
         const sockaddr_in address = echo::loopback(port);
         if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Ends things that end each other, such as frames that hold frames, without recursion beyond a bound.
+// Ends things that end each other, such as frames that hold frames, without recursion beyond a
+// bound.
 //
 // Whoever is asked to end one while `deepest` of them end inside each other on this thread keeps it
-// instead. The outermost call, which has the stack to itself again, ends what was kept, one after the
-// other. So everything has ended when that call returns.
+// instead. The outermost call, which has the stack to itself again, ends what was kept, one after
+// the other. So everything has ended when that call returns.
 #pragma once
 
 namespace weft::detail {

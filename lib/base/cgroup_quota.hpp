@@ -15,9 +15,9 @@
 //
 // Where the files are. /proc/self/cgroup tells the own group in each hierarchy, and
 // /proc/self/mountinfo where the hierarchy, or a part of it, is mounted. Both name groups relative
-// to the cgroup namespace of this process: "/" is its root, "/.." the group above. A mount shows the
-// group in its root field and what is below. So the own group lies below a mount point by what is
-// left of its name when the mount's root is taken off at the front:
+// to the cgroup namespace of this process: "/" is its root, "/.." the group above. A mount shows
+// the group in its root field and what is below. So the own group lies below a mount point by what
+// is left of its name when the mount's root is taken off at the front:
 //
 //     group /a/b, mount root /       mount point + /a/b, /a and /
 //     group /a/b, mount root /a/b    mount point: a container without a namespace of its own

@@ -6,8 +6,8 @@
 // processor over when it blocks, as Go does; it hands the call over instead, parks the branch, and
 // goes on at once. So more threads than processors exist only while calls block.
 //
-// Who runs what, and that no job is lost, is decided by the board (job_board.hpp). The pool adds the
-// threads: it makes one when a job is placed, none is idle and the limit is not reached, and a
+// Who runs what, and that no job is lost, is decided by the board (job_board.hpp). The pool adds
+// the threads: it makes one when a job is placed, none is idle and the limit is not reached, and a
 // thread that was idle for some time ends. Where the system refuses a thread, the job waits for one
 // that exists, if it may.
 //
@@ -18,8 +18,8 @@
 // and ends when its call returns.
 //
 // Rejected: threads that are made ahead of time (idle programs would have them); a fixed number of
-// threads (as many calls as there are threads would stop all others, a database with a slow disk for
-// instance); handing the calling thread's processor over (see above).
+// threads (as many calls as there are threads would stop all others, a database with a slow disk
+// for instance); handing the calling thread's processor over (see above).
 //
 // Saturation. When all machines that may or can exist are busy, calls queue, up to a limit. The
 // pool counts them and tells how long the first one has waited; the runtime looks once a second
@@ -63,12 +63,12 @@ public:
     /// A canceller: takes an awaited job back that no machine has. False: it runs, or has run.
     bool withdraw(blocking_job& job) noexcept;
 
-    /// A machine, before it makes a call that listens to a token: can the call be stopped? False: the
-    /// system refuses the thread for that.
+    /// A machine, before it makes a call that listens to a token: can the call be stopped? False:
+    /// the system refuses the thread for that.
     bool prepare_stops() noexcept;
 
-    /// A canceller, of a call that listens and was not withdrawn: it is told soon, on a thread of its
-    /// own (stop_messenger.hpp).
+    /// A canceller, of a call that listens and was not withdrawn: it is told soon, on a thread of
+    /// its own (stop_messenger.hpp).
     void request_stop(std::shared_ptr<stop_order> order) noexcept;
 
     /// See the head of this file. False: an awaited call, or a callback on its token, still runs at

@@ -14,8 +14,8 @@
 // with the very calls that are to be stopped, and when the system refuses further threads. It is no
 // machine and does not count as one. It ends with the pool.
 //
-// No stop is lost. The machine makes sure of the thread, and then reads the mark; the canceller sets
-// the mark, and then asks whether there is a thread: sequentially consistent on both sides. So
+// No stop is lost. The machine makes sure of the thread, and then reads the mark; the canceller
+// sets the mark, and then asks whether there is a thread: sequentially consistent on both sides. So
 // either the machine sees that the call is stopped before it begins, when there are no callbacks
 // yet, or the canceller finds the thread and posts. Who finds none drops the order.
 //

@@ -74,8 +74,8 @@ start_result epoll_set::set_up() noexcept {
 
 int epoll_set::add(poll_record& record) noexcept {
     poll_descriptor& descriptor = descriptors.at(record.slot());
-    // A closer may have ended this poll already, and the count pass below zero for a moment. Relaxed:
-    // it is looked at when the runtime has ended.
+    // A closer may have ended this poll already, and the count pass below zero for a moment.
+    // Relaxed: it is looked at when the runtime has ended.
     unreleased_.fetch_add(1, std::memory_order_relaxed);
     used_.store(true, std::memory_order_relaxed);
     epoll_event event{};

@@ -15,7 +15,8 @@ class handed_work {
 public:
     /// In the handler: a waiter that was taken from its wait word, to be completed.
     void add(branch& taken) noexcept;
-    /// In the handler: an operation whose gathered send has ended, and whose branch is to be readied.
+    /// In the handler: an operation whose gathered send has ended, and whose branch is to be
+    /// readied.
     void add_sent(io_operation& sent) noexcept;
     /// In the handler: a descriptor whose last reference was dropped, to be ended.
     void add(poll_descriptor& ended) noexcept;

@@ -40,8 +40,8 @@ public:
     bool needs_watcher() const noexcept override { return false; }
 
 private:
-    /// Rings that were just closed, by an earlier runtime, are uncharged a little later. So long, in
-    /// milliseconds, all of the start waits for that.
+    /// Rings that were just closed, by an earlier runtime, are uncharged a little later. So long,
+    /// in milliseconds, all of the start waits for that.
     static constexpr long patience = 100;
 
     start_result add_ring(unsigned& entries, long& patience_left, unsigned rings);
@@ -108,8 +108,8 @@ start_result ring_netpoller::add_ring(unsigned& entries, long& patience_left, un
     auto made = std::make_unique<ring_poller>();
     for (;;) {
         start_result result = made->set_up(entries);
-        for (long step = 1; result.error == ENOMEM && patience_left > 0 && could_fit(rings, entries);
-             step *= 2) {
+        for (long step = 1;
+             result.error == ENOMEM && patience_left > 0 && could_fit(rings, entries); step *= 2) {
             const long pause = std::min(step, patience_left);
             sleep_milliseconds(pause);
             patience_left -= pause;

@@ -29,16 +29,14 @@
 //      word after 2, so it takes itself back.
 //   4. Each armed poll is cancelled by its own id, at its own home.
 //   5. shutdown(2), for connected sockets that weft made and only if a ring still holds the file:
-//   the
-//      peer sees the end now, not when the last poll is gone.
+//      the peer sees the end now, not when the last poll is gone.
 //   6. The closer drops its reference. Whoever drops the last one, be it the closer, an operation
-//   or
-//      the final completion of a poll, calls close(2), starts the next generation, gives the slot
-//      back and wakes those who wait for the close. The generation ends under the lock of their
-//      list, which is taken in the same step: whoever wants to join finds either a list that will
-//      be taken, or the next generation and nothing to wait for. A signal handler that has dropped
-//      the last reference leaves all of this to others (handed_list.hpp), who may come late; one
-//      can still join meanwhile.
+//      or the final completion of a poll, calls close(2), starts the next generation, gives the
+//      slot back and wakes those who wait for the close. The generation ends under the lock of
+//      their list, which is taken in the same step: whoever wants to join finds either a list that
+//      will be taken, or the next generation and nothing to wait for. A signal handler that has
+//      dropped the last reference leaves all of this to others (handed_list.hpp), who may come
+//      late; one can still join meanwhile.
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>

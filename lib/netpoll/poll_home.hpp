@@ -36,8 +36,8 @@ public:
 
     std::uint16_t home_index() const noexcept { return index_; }
 
-    /// Any thread: is the owner of that home kept by a task? Also for a home that does not exist any
-    /// more.
+    /// Any thread: is the owner of that home kept by a task? Also for a home that does not exist
+    /// any more.
     static const stranded_mark<layer>& mark_of(std::uint16_t home) noexcept;
 
     /// The lock of the table that the indices name; held over a fork.

@@ -11,17 +11,17 @@
 
 namespace weft::detail {
 
-/// For how long the kernel has refused to let a ring be entered. What lies between two attempts that
-/// were refused counts, but not more of it than `longest_gap`: a worker that was kept by a task, or
-/// had nothing to ask for, has not been refused meanwhile. So it takes a number of attempts to fill
-/// any time, however rarely they are made.
+/// For how long the kernel has refused to let a ring be entered. What lies between two attempts
+/// that were refused counts, but not more of it than `longest_gap`: a worker that was kept by a
+/// task, or had nothing to ask for, has not been refused meanwhile. So it takes a number of
+/// attempts to fill any time, however rarely they are made.
 class refusal_time {
 public:
     using nanoseconds = std::chrono::nanoseconds;
     static constexpr nanoseconds longest_gap = std::chrono::milliseconds(100);
 
-    /// The kernel has let somebody enter: the owner, or a signal handler on its thread. Relaxed, all
-    /// of these: there is no other thread, and the handler only needs them not to be torn.
+    /// The kernel has let somebody enter: the owner, or a signal handler on its thread. Relaxed,
+    /// all of these: there is no other thread, and the handler only needs them not to be torn.
     void admitted() noexcept { last_.store(no_deadline, std::memory_order_relaxed); }
 
     /// Owner: an attempt was refused. Gives the time so far.

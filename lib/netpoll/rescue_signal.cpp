@@ -52,8 +52,8 @@ void handle(int) noexcept {
     std::atomic_signal_fence(std::memory_order_acquire);
     if (owned != nullptr) {
         const bool in_task = runs_task(*owned);
-        // Pairs with worker_thread::execute(): where no task runs, or does not run yet, the poller is
-        // left alone; where one does, what the loop did before is seen.
+        // Pairs with worker_thread::execute(): where no task runs, or does not run yet, the poller
+        // is left alone; where one does, what the loop did before is seen.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         owned->serve_interrupted(in_task);
     }

@@ -4,14 +4,14 @@
 //
 // Under DEFER_TASKRUN the kernel posts completions only while the owner of a ring is inside
 // io_uring_enter. An owner whose task keeps it does not go there, and nobody else may. So others
-// send its thread a signal, and the handler takes the turn, wherever the task is just then. Where no
-// task runs, or it is just arming a poll or gathering a send (handed_list.hpp), the handler does
+// send its thread a signal, and the handler takes the turn, wherever the task is just then. Where
+// no task runs, or it is just arming a poll or gathering a send (handed_list.hpp), the handler does
 // nothing but enter the ring; see ring.hpp for why that is whole at each instruction.
 //
-// Why a turn may come between any two instructions of a task. To other threads it is a turn like any
-// other, since it is taken on the owner's thread: they see words that change atomically. What is new
-// is the code of this same thread that it comes between, and that is of two kinds. The one counts on
-// being alone in the poller; the handler keeps out of it:
+// Why a turn may come between any two instructions of a task. To other threads it is a turn like
+// any other, since it is taken on the owner's thread: they see words that change atomically. What
+// is new is the code of this same thread that it comes between, and that is of two kinds. The one
+// counts on being alone in the poller; the handler keeps out of it:
 //
 //     it comes between instructions of              and finds
 //     the loop of a worker: turns, the lists of     no branch in the run mark: it only enters
@@ -26,16 +26,17 @@
 //                                                   nobody there knows the thread, and from the
 //                                                   fork handler on there is no poller
 //
-// The other is all the rest of what a task may be in: weft's words, queues and locks, malloc, close,
-// a sanitizer, user code. All of that would stand a turn of another thread beside it. On the same
-// thread only one thing would be worse, to wait for it. So a turn in the handler waits for nothing:
+// The other is all the rest of what a task may be in: weft's words, queues and locks, malloc,
+// close, a sanitizer, user code. All of that would stand a turn of another thread beside it. On the
+// same thread only one thing would be worse, to wait for it. So a turn in the handler waits for
+// nothing:
 //   * It takes no lock: neither that of a descriptor, of the table, of a scope, of a heap nor of a
 //     queue. Compare-and-swap loops repeat only where another thread has got on, and what they were
 //     begun with before the signal is compared again after it.
-//   * It allocates nothing, and calls nothing but io_uring_enter without waiting, and nothing of the
-//     C library but that, if not to end the process by write and abort. Thread-locals are of the
-//     initial-exec model, so that reading them calls nothing. errno is kept; the kernel keeps the
-//     registers. It takes less than a kilobyte of stack beside the kernel's frame.
+//   * It allocates nothing, and calls nothing but io_uring_enter without waiting, and nothing of
+//     the C library but that, if not to end the process by write and abort. Thread-locals are of
+//     the initial-exec model, so that reading them calls nothing. errno is kept; the kernel keeps
+//     the registers. It takes less than a kilobyte of stack beside the kernel's frame.
 //   * It has an end: 1024 completions, 1024 requests, 64 calls of at least 20 items of deferred
 //     work. Beside these it makes a call that only submits whenever the queue of entries is full:
 //     one for as many requests as that holds, and no more than one for each. That is a millisecond,
@@ -43,9 +44,9 @@
 //     interrupted task holds waits for as long, as if the kernel had taken the thread off its
 //     processor; spin locks yield then.
 //
-// Everything that is not atomic is the owner's own, and only the compiler could reorder it. The mark
-// is set by a release and followed by a signal fence when it is cleared, the guard has a fence on its
-// inner side both times, and the handler has one after it has looked at the mark.
+// Everything that is not atomic is the owner's own, and only the compiler could reorder it. The
+// mark is set by a release and followed by a signal fence when it is cleared, the guard has a fence
+// on its inner side both times, and the handler has one after it has looked at the mark.
 //
 // System calls that it interrupts are restarted where the kernel can do so.
 //
@@ -53,8 +54,8 @@
 // mistake does no harm; nothing in the C library uses it; debuggers pass it on; and programs that
 // want it (to be told of urgent data of a socket) are next to extinct. If one has a handler for it
 // when the first runtime starts, that one stays and rescues are off, which the runtime says in its
-// log. A program that takes the signal without a handler (sigwait, signalfd) cannot be told from one
-// that does not care, and loses it while a runtime exists: workers do not block it.
+// log. A program that takes the signal without a handler (sigwait, signalfd) cannot be told from
+// one that does not care, and loses it while a runtime exists: workers do not block it.
 #pragma once
 
 #include <csignal>

@@ -124,10 +124,11 @@ public:
     /// Hands over entries only, as a full queue needs it. 0 or an errno.
     int submit() noexcept;
 
-    /// The owner's thread, in a signal handler at any point: hands over what is in the queue and runs
-    /// deferred work until none is left, within a bound. Takes no completion. If it is told that
-    /// completions were dropped, which the kernel says once, it keeps that for take_loss() and rings
-    /// the bell, since the owner may be about to sleep. Returns whether the kernel let it enter.
+    /// The owner's thread, in a signal handler at any point: hands over what is in the queue and
+    /// runs deferred work until none is left, within a bound. Takes no completion. If it is told
+    /// that completions were dropped, which the kernel says once, it keeps that for take_loss() and
+    /// rings the bell, since the owner may be about to sleep. Returns whether the kernel let it
+    /// enter.
     bool enter_for_others() noexcept;
     /// Before the ring is enabled: the eventfd that ends the owner's sleep.
     void set_bell(int eventfd) noexcept { bell_ = eventfd; }

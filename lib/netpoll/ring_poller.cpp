@@ -25,7 +25,13 @@ namespace {
 
 // user_data: what kind of entry it was in the highest four bits; for a poll its record in the next
 // 28 and its sequence number below.
-enum class entry_kind : std::uint64_t { poll = 0, doorbell = 1, cancel = 2, cancel_all = 3, send = 4 };
+enum class entry_kind : std::uint64_t {
+    poll = 0,
+    doorbell = 1,
+    cancel = 2,
+    cancel_all = 3,
+    send = 4
+};
 
 constexpr unsigned kind_shift = 60;
 constexpr std::uint64_t rest_mask = (std::uint64_t{1} << kind_shift) - 1;
@@ -350,8 +356,8 @@ void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
 /// turn looks at what is left afterwards: entries in the queue, completions, flags.
 ///
 /// In the handler a loss is kept for the owner, and so is that the kernel has let it enter. Every
-/// refusal the owner is left to meet itself: to measure for how long a kernel refuses, and to end the
-/// process with a message, is no work for a handler.
+/// refusal the owner is left to meet itself: to measure for how long a kernel refuses, and to end
+/// the process with a message, is no work for a handler.
 [[gnu::hot]]
 void ring_poller::judge(int error) noexcept {
     if (later_ != nullptr) [[unlikely]] {

@@ -23,10 +23,10 @@
 //
 // Gathered sends (send_gathering.hpp) are entries as well. Each carries MSG_DONTWAIT, by which the
 // kernel marks its request as one that must not wait: where the socket has no room the request ends
-// at once with EAGAIN, and is neither handed to another thread nor put on a poll. So whoever submits
-// an entry, be it the owner or the handler of the rescue signal, has its completion in the queue
-// when the call returns, and from then on the kernel has nothing of the buffer. As long as the
-// entry is not submitted, and as long as its completion is not taken, its operation is held in
+// at once with EAGAIN, and is neither handed to another thread nor put on a poll. So whoever
+// submits an entry, be it the owner or the handler of the rescue signal, has its completion in the
+// queue when the call returns, and from then on the kernel has nothing of the buffer. As long as
+// the entry is not submitted, and as long as its completion is not taken, its operation is held in
 // `sends_`, and its branch is nowhere else. A completion names a slot of that table, never a frame.
 // While a task keeps the owner, its completion is taken in the handler of the rescue signal, and
 // others ready its branch; not before that is suspended, since the handler is kept from it until
@@ -45,29 +45,29 @@
 // says what counts), the process ends with a message, since entries and completions of this ring
 // cannot go elsewhere.
 //
-// Rescue. A task that keeps the owner keeps everybody who waits in its ring, and everybody who wants
-// a poll there to end: who closes its descriptor, or has armed another one elsewhere. Others may
-// interrupt the owner's thread by a signal, whose handler takes a turn (rescue_signal.hpp): requests
-// and completions, as ever. What would need a lock it leaves to whoever has interrupted it, or to
-// the owner itself when it is back (handed_list.hpp). So nothing of the owner is touched by another
-// thread, completions are taken however many come, and the fast path has no lock. The ring counts
-// as stranded from then on until its owner is back (stranded_mark.hpp): whoever would wait for a
-// poll there arms one on its own ring instead, which is faster than the next signal. A turn in the
-// handler has limits; what it leaves behind is told to whoever looks, and the next signal goes on.
-// A loss of completions, and a kernel that refuses, are left to the owner; one that has let the
-// handler enter does not refuse.
+// Rescue. A task that keeps the owner keeps everybody who waits in its ring, and everybody who
+// wants a poll there to end: who closes its descriptor, or has armed another one elsewhere. Others
+// may interrupt the owner's thread by a signal, whose handler takes a turn (rescue_signal.hpp):
+// requests and completions, as ever. What would need a lock it leaves to whoever has interrupted
+// it, or to the owner itself when it is back (handed_list.hpp). So nothing of the owner is touched
+// by another thread, completions are taken however many come, and the fast path has no lock. The
+// ring counts as stranded from then on until its owner is back (stranded_mark.hpp): whoever would
+// wait for a poll there arms one on its own ring instead, which is faster than the next signal. A
+// turn in the handler has limits; what it leaves behind is told to whoever looks, and the next
+// signal goes on. A loss of completions, and a kernel that refuses, are left to the owner; one that
+// has let the handler enter does not refuse.
 //
 // Rejected: reading the completions from outside without taking them (their queue is full after a
 // while, with those of polls that have moved away, and closes wait for the owner); taking them from
 // outside (a lock on the owner's fast path); a second queue to which the handler copies them (it
 // has a limit as well, and the requests still wait).
 //
-// Retiring. A worker without a processor wants to be rid of its polls, wherever they are: the kernel
-// is asked to cancel everything, and asked again as long as its answer has come and polls are left.
-// That ends the doorbell's poll as well, which is armed again. A poll that has not been released
-// when its final completion has come waits for the request of whoever took its place, as ever. Since
-// a worker without a processor runs nothing, nothing is armed here meanwhile; so when nothing is in
-// flight any more, no request can come either.
+// Retiring. A worker without a processor wants to be rid of its polls, wherever they are: the
+// kernel is asked to cancel everything, and asked again as long as its answer has come and polls
+// are left. That ends the doorbell's poll as well, which is armed again. A poll that has not been
+// released when its final completion has come waits for the request of whoever took its place, as
+// ever. Since a worker without a processor runs nothing, nothing is armed here meanwhile; so when
+// nothing is in flight any more, no request can come either.
 //
 // The doorbell is an eventfd with a multishot poll. It is never read: each write is an event. A
 // multishot ends when completions overflow; then it is armed again, which reports at once, since

@@ -10,8 +10,8 @@
 // them may take long. Where the system refuses the thread nobody watches.
 //
 // Who may touch what: all under the mutex. Worker 0 says which task it destroys, and has left it
-// before the control block can be given back; the thread reads of it under the mutex only, and holds
-// nothing while it reports.
+// before the control block can be given back; the thread reads of it under the mutex only, and
+// holds nothing while it reports.
 #pragma once
 
 #include <weft/detail/sched/task_control.hpp>

@@ -12,8 +12,8 @@ class runtime_core;
 void register_for_fork(runtime_core& runtime);
 void unregister_for_fork(runtime_core& runtime) noexcept;
 
-/// For a thread whose signals weft blocks: the child of a fork on it gets this mask instead, since a
-/// program that it executes expects signals to arrive.
+/// For a thread whose signals weft blocks: the child of a fork on it gets this mask instead, since
+/// a program that it executes expects signals to arrive.
 void restore_signals_in_fork(const sigset_t& mask) noexcept;
 
 /// Ends the process with that message.

@@ -58,8 +58,8 @@ public:
     /// Watchdog: writes what is there if the thread could not be started.
     void write_unserved() noexcept;
 
-    /// Whoever ends the runtime, or its start, when no worker and no watchdog runs any more: returns
-    /// when all is written. What is said afterwards is written by who says it.
+    /// Whoever ends the runtime, or its start, when no worker and no watchdog runs any more:
+    /// returns when all is written. What is said afterwards is written by who says it.
     void stop() noexcept;
 
 private:

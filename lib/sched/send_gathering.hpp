@@ -3,11 +3,11 @@
 // When a worker gathers what its tasks send, instead of making a system call for each.
 //
 // What it is for. A send on a socket takes the kernel some thousand instructions, whose cache lines
-// the next task displaces; and a call that does nothing costs a thirtieth of an echo. A worker whose
-// tasks answer one after the other therefore leaves their sends to its ring, as entries, and hands
-// all of them over with the system call that it makes in any case to see what is ready: 7 to 15 % of
-// the CPU time of an echo. The task that sends is suspended until its entry has completed, which it
-// does in that very call, since it asks the kernel not to wait (ring_poller.hpp).
+// the next task displaces; and a call that does nothing costs a thirtieth of an echo. A worker
+// whose tasks answer one after the other therefore leaves their sends to its ring, as entries, and
+// hands all of them over with the system call that it makes in any case to see what is ready: 7 to
+// 15 % of the CPU time of an echo. The task that sends is suspended until its entry has completed,
+// which it does in that very call, since it asks the kernel not to wait (ring_poller.hpp).
 //
 // States, and who leaves them how. All of it belongs to the worker.
 //

@@ -35,8 +35,8 @@ struct sleep_report {
     std::vector<std::string> lines() const;
 };
 
-/// The tasks that wait for a call of the blocking pool, to be added to the line of a report; no more
-/// than a few are named. While no worker runs.
+/// The tasks that wait for a call of the blocking pool, to be added to the line of a report; no
+/// more than a few are named. While no worker runs.
 std::string tasks_in_calls(task_slabs& slabs);
 
 /// Looks at the tasks of a runtime while no worker can run one (all_asleep.hpp). Used only with the

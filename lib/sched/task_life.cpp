@@ -356,8 +356,8 @@ void wait_blocking(const held_task& awaited) {
         check_finished(*control);
         return;
     }
-    // Either the runtime finds this thread when it dismisses those who wait, or we learn here that it
-    // has done so, and go by ourselves unless somebody has taken us out at this moment.
+    // Either the runtime finds this thread when it dismisses those who wait, or we learn here that
+    // it has done so, and go by ourselves unless somebody has taken us out at this moment.
     if (control->runtime().dismisses_threads() &&
         control->join.withdraw(reinterpret_cast<branch*>(&self), true)) {
         throw std::system_error(errc::stopped);

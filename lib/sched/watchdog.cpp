@@ -198,7 +198,8 @@ bool watchdog::runs_alone(const worker_thread& worker) noexcept {
 void watchdog::relieve(worker_thread& worker, watched& of) noexcept {
     poller& io = worker.own_poller();
     if (runs_alone(worker)) {
-        // Nobody else could serve them, but what was sent before must leave, and a grace period end.
+        // Nobody else could serve them, but what was sent before must leave, and a grace period
+        // end.
         io.hand_over_for_owner(worker.thread().id);
         if (runtime_.phase() != runtime_phase::running) { take_timers(worker); }
         return;

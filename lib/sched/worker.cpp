@@ -179,7 +179,8 @@ void resumed_by_hand() noexcept {
 void awaited_twice() noexcept {
     fatal(
         "an operation was awaited a second time: an awaiter that is kept in a variable stands for "
-        "one operation; call the function that gives it (read_some, sleep_for, ...) for each await");
+        "one operation; call the function that gives it (read_some, sleep_for, ...) for each "
+        "await");
 }
 
 void stop_scope(scope& stopped, bool late, branch_list& readied) noexcept {
@@ -225,8 +226,8 @@ void make_ready(branch_list& readied) noexcept {
     }
 }
 
-// The other runtime stands still for us until the word is completed: a frame that is destroyed waits
-// for that (operation::unlink_if_parked). From then on only the gate keeps it.
+// The other runtime stands still for us until the word is completed: a frame that is destroyed
+// waits for that (operation::unlink_if_parked). From then on only the gate keeps it.
 [[gnu::hot]]
 void complete_waiter(branch& waiter, branch_list& readied) noexcept {
     runtime_core& home = waiter.owner->runtime();

@@ -19,8 +19,8 @@ namespace weft::detail {
 
 namespace {
 
-/// Of the initial-exec model, since a signal handler asks for it (rescue_signal.cpp): elsewhere, in a
-/// shared library, to find it may take a lock of the loader, or memory.
+/// Of the initial-exec model, since a signal handler asks for it (rescue_signal.cpp): elsewhere, in
+/// a shared library, to find it may take a lock of the loader, or memory.
 constinit thread_local worker_thread* this_thread_worker [[gnu::tls_model("initial-exec")]] =
     nullptr;
 
@@ -301,9 +301,9 @@ branch* worker_thread::look() {
             return taken;
         }
     }
-    // Alone, it is spared the question before each sleep; the watchdog wakes it for that. With other
-    // processors about it is not: what it leaves unasked they could not ask for, should a branch
-    // keep this worker right after its sleep.
+    // Alone, it is spared the question before each sleep; the watchdog wakes it for that. With
+    // other processors about it is not: what it leaves unasked they could not ask for, should a
+    // branch keep this worker right after its sleep.
     if (runtime_->processor_count() > 1 && !io_->unverified.empty()) {
         verify_waits(true);
         if (branch* taken = take_readied()) {
@@ -437,8 +437,8 @@ bool worker_thread::poll_io() noexcept {
 //
 // While a processor is idle the branches of the batch are published first, so that it can help.
 // Nothing else waits for longer than the operations of one batch take. They are bounded in number,
-// end when the kernel's tick moves, since one operation may move much, and as soon as somebody could
-// help. The rest of a batch is repeated branch by branch, as ever.
+// end when the kernel's tick moves, since one operation may move much, and as soon as somebody
+// could help. The rest of a batch is repeated branch by branch, as ever.
 [[gnu::hot]]
 void worker_thread::repeat_operations(branch_list& readied) noexcept {
     branch_list kept;

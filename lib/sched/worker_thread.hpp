@@ -3,8 +3,8 @@
 // The loop of a worker: which branch runs next, and what a worker does when there is none.
 //
 // A worker is a thread (Go's M) that owns one processor (Go's P) and one poller for its whole life.
-// It may be asked to give the processor up for a while; then it sleeps in attend() (retirement.hpp).
-// Order of search, fixed and tested literally:
+// It may be asked to give the processor up for a while; then it sleeps in attend()
+// (retirement.hpp). Order of search, fixed and tested literally:
 //
 //     every 61st tick   one branch from the global queue, so that it cannot starve
 //     every 8th turn    own timers that are due; own poller, if its flags show work, but every 32nd

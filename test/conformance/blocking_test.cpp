@@ -18,8 +18,8 @@
 #include <dirent.h>
 #include <unistd.h>
 
-// Calls that block: S5, S6, S43 to S47, S49 and S50 of the scheduler's checklist, as the design reads
-// them: the call moves to a spare machine, the processor stays.
+// Calls that block: S5, S6, S43 to S47, S49 and S50 of the scheduler's checklist, as the design
+// reads them: the call moves to a spare machine, the processor stays.
 
 using namespace std::chrono_literals;
 using weft::test::call_gate;
@@ -211,8 +211,8 @@ TEST_CASE("S44: after the call the task goes to an idle processor", "[conformanc
 }
 
 TEST_CASE("S45: without an idle processor it goes to the global queue", "[conformance]") {
-    // One processor, whose task keeps it until the branch is in the global queue, and then yields: a
-    // branch behind the local ring would run after the first yield, one in the global queue runs
+    // One processor, whose task keeps it until the branch is in the global queue, and then yields:
+    // a branch behind the local ring would run after the first yield, one in the global queue runs
     // when 61 ticks have passed at the latest.
     const weft::test::held_slice_clock clock;
     call_gate hold;
@@ -262,8 +262,8 @@ TEST_CASE("S46: a call holds no processor", "[conformance]") {
     weft::run(main(), on(1));
 }
 
-// How soon is a matter of the machine; that it does not wait for a timer or for the watchdog is not:
-// the best of fifty is far below either.
+// How soon is a matter of the machine; that it does not wait for a timer or for the watchdog is
+// not: the best of fifty is far below either.
 TEST_CASE("S47: the task goes on as soon as its call has returned", "[conformance]") {
     using clock = std::chrono::steady_clock;
     auto main = []() -> weft::task<clock::duration> {

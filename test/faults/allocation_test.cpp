@@ -259,8 +259,8 @@ TEST_CASE("fault 5: a report of a dropped handle that there is no memory for", "
     for (std::int64_t i = 0; i < 4; ++i) {
         auto drop = [&]() -> weft::task<> {
             {
-                auto dropped = weft::co_spawn({.name = "a name that is too long to be kept in place"},
-                                              leaf, 1);
+                auto dropped = weft::co_spawn(
+                    {.name = "a name that is too long to be kept in place"}, leaf, 1);
                 left = i;
             }
             left = -1;
@@ -274,7 +274,8 @@ TEST_CASE("fault 5: a report of a dropped handle that there is no memory for", "
 
 namespace {
 
-/// The rescue signal is blocked on this thread while it lives, and its mask is as before afterwards.
+/// The rescue signal is blocked on this thread while it lives, and its mask is as before
+/// afterwards.
 class blocks_rescue_signal {
 public:
     blocks_rescue_signal() {

@@ -94,7 +94,8 @@ struct argument {
     explicit argument(std::size_t& alive, stack_extent& stack) : of(&alive), touched(&stack) {
         ++alive;
     }
-    argument(argument&& other) noexcept : of(std::exchange(other.of, nullptr)), touched(other.touched) {}
+    argument(argument&& other) noexcept
+        : of(std::exchange(other.of, nullptr)), touched(other.touched) {}
     ~argument() {
         touched->touch();
         if (of != nullptr) --*of;

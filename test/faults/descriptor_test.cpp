@@ -289,7 +289,8 @@ TEST_CASE("row 44: a call moves at most 2^30 bytes", "[faults][netpoll]") {
         static constexpr std::byte nothing{};
         constexpr std::size_t size = (std::size_t{5} << 30) + 17;
         {
-            const auto awaited = co_await both.client.write_all(weft::net::const_buffer(&nothing, size));
+            const auto awaited =
+                co_await both.client.write_all(weft::net::const_buffer(&nothing, size));
             CHECK(awaited == size);
         }
         CHECK(largest == std::size_t{1} << 30);

@@ -203,7 +203,8 @@ TEST_CASE("an eventfd that cannot be made leads to epoll, or to an error that sa
     const std::size_t threads = weft::test::thread_count();
     system_calls table = kernel_system_calls();
     table.eventfd = [](unsigned initial, int flags) {
-        if (eventfds_refused.fetch_sub(1) <= 0) return kernel_system_calls().eventfd(initial, flags);
+        if (eventfds_refused.fetch_sub(1) <= 0)
+            return kernel_system_calls().eventfd(initial, flags);
         errno = injected_errno;
         return -1;
     };

@@ -111,8 +111,8 @@ void compute_until(const std::atomic<bool>& flag) {
 
 enum class home_state { unknown, kept, elsewhere };
 
-/// Keeps the worker in whose ring the poll of the reader is. Elsewhere: the reader was stolen before
-/// it waited.
+/// Keeps the worker in whose ring the poll of the reader is. Elsewhere: the reader was stolen
+/// before it waited.
 weft::task<> keep_home(kept_socket& socket, tcp_stream stream, std::atomic<home_state>& found,
                        const std::atomic<bool>& until) {
     auto reader = weft::co_spawn(socket.read(std::move(stream)));
@@ -130,8 +130,8 @@ weft::task<> keep_another(std::atomic<unsigned>& count, const std::atomic<bool>&
 
 constexpr int messages = 5;
 
-/// How many messages a reader gets while its home and all other workers but one are kept. Empty: its
-/// home could not be kept.
+/// How many messages a reader gets while its home and all other workers but one are kept. Empty:
+/// its home could not be kept.
 weft::task<std::optional<int>> receive_beside_hogs(unsigned processors) {
     const auto limit = clock_type::now() + weft::test::watchdog_limit;
     auto listener = tcp_listener::bind(endpoint::parse(loopback));
@@ -254,9 +254,9 @@ struct kept_sockets {
 
 }  // namespace
 
-// The completions of the kept ring fill up with events of the busy sockets, even after their readers
-// have moved to another ring, if nobody takes them and nobody cancels those polls. Then the first
-// event of a quiet socket cannot be told any more.
+// The completions of the kept ring fill up with events of the busy sockets, even after their
+// readers have moved to another ring, if nobody takes them and nobody cancels those polls. Then the
+// first event of a quiet socket cannot be told any more.
 TEST_CASE("fault 36: sockets of a kept worker are served however many events it has", "[faults]") {
     if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
     kept_sockets here;
@@ -303,8 +303,8 @@ TEST_CASE("fault 36: sockets of a kept worker are served however many events it 
     }
 }
 
-// From the second message on the poll is in another ring: the signal, which is blocked from then on,
-// is not needed any more.
+// From the second message on the poll is in another ring: the signal, which is blocked from then
+// on, is not needed any more.
 TEST_CASE("fault 36: who has left the ring of a kept worker needs its thread no more", "[faults]") {
     if (weft::test::thread_sanitizer) WEFT_SKIP("a signal is not handled while a thread computes");
     kept_socket socket;
@@ -639,8 +639,9 @@ weft::task<int> end_in_all_ways(int rounds, weft::test::watchdog& watchdog) {
 
 }  // namespace
 
-// A waiter that was taken in the handler is completed later, by somebody else; meanwhile its time is
-// over, its stream is closed, or both are, and the other closer may be the interrupted task itself.
+// A waiter that was taken in the handler is completed later, by somebody else; meanwhile its time
+// is over, its stream is closed, or both are, and the other closer may be the interrupted task
+// itself.
 TEST_CASE("rescues at any instant race stops and closes", "[faults]") {
     weft::test::watchdog watchdog(90s, [] { return std::string("somebody waits for ever"); });
     int wrong = -1;

@@ -65,8 +65,8 @@ public:
         memory_ = nullptr;
     }
 
-    /// What is there is gone. By the owner of the ring. How many were there? Those of gathered sends
-    /// are kept, as the kernel would (ring_poller.hpp), or dropped as well.
+    /// What is there is gone. By the owner of the ring. How many were there? Those of gathered
+    /// sends are kept, as the kernel would (ring_poller.hpp), or dropped as well.
     unsigned drop_all(bool sends_too) {
         if (memory_ == nullptr) return 0;
         const std::atomic_ref head(*head_);

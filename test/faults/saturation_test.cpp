@@ -302,14 +302,14 @@ TEST_CASE("fault 6: thread creation fails: the queue of blocking() has its limit
     CHECK(result.status == 0);
 }
 
-// A thread that can be made again runs the call that was queued first, so a call that came later and
-// does not wait would have to.
+// A thread that can be made again runs the call that was queued first, so a call that came later
+// and does not wait would have to.
 TEST_CASE("fault 6: thread creation fails: try_blocking does not wait behind what was queued then",
           "[faults]") {
     if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
     const auto result = weft::test::run_in_child([] {
-        // The caller, another worker, the watchdogs of weft and of this test, those of a sanitizer, and
-        // fewer for calls than there are calls.
+        // The caller, another worker, the watchdogs of weft and of this test, those of a sanitizer,
+        // and fewer for calls than there are calls.
         limit_threads(8);
         std::error_code tried;
         auto main = [&]() -> weft::task<> {
@@ -330,14 +330,16 @@ TEST_CASE("fault 6: thread creation fails: try_blocking does not wait behind wha
         };
         const weft::test::watchdog watchdog(60s, hangs);
         weft::run(main(), pool(512));
-        weft::test::child_check(tried == std::errc::device_or_resource_busy, tried.message().c_str());
+        weft::test::child_check(tried == std::errc::device_or_resource_busy,
+                                tried.message().c_str());
     });
     INFO(result.describe());
     CHECK(result.signal == 0);
     CHECK(result.status == 0);
 }
 
-TEST_CASE("fault 6: thread creation fails: without a single thread blocking() says so", "[faults]") {
+TEST_CASE("fault 6: thread creation fails: without a single thread blocking() says so",
+          "[faults]") {
     if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
     const auto result = weft::test::run_in_child([] {
         limit_threads(1);

@@ -326,7 +326,8 @@ void move_against_end() {
     model::check(!all.word.drop_reference(), "too few");  // Of the poll in the other ring.
     // The operation's reference, and that of its poll in the set.
     model::check(all.word.begin_close(all.generation), "the life has ended");
-    model::check(all.word.leave(direction::read) == descriptor_word::leave_outcome::left, "too few");
+    model::check(all.word.leave(direction::read) == descriptor_word::leave_outcome::left,
+                 "too few");
     model::check(!all.word.drop_reference() && all.word.drop_reference(), "too many");
 }
 

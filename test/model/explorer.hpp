@@ -12,7 +12,7 @@
 //
 // Three ideas make it up, each with an essay of its own, and a fourth one makes it faster:
 //     search.hpp      decisions are written on a tape; the search walks over all tapes, depth first
-//     fibers.hpp      threads are fibers on one kernel thread, so that an execution is deterministic
+//     fibers.hpp      threads are fibers on one kernel thread, so that executions are deterministic
 //     memory.hpp      modification orders, views and vector clocks say what a load may return, and
 //                     find data races and touches after free
 //     reduction.hpp   executions that differ in the order of independent steps are explored once

@@ -257,8 +257,8 @@ void fibers::wake_from_futex(unsigned location, unsigned count) {
         thread* first = nullptr;
         for (unsigned i = 1; i <= thread_count_; ++i) {
             thread& each = threads_[i];
-            const bool sleeps = each.state == thread_state::waiting && each.in_futex && !each.woken &&
-                                each.futex_location == location;
+            const bool sleeps = each.state == thread_state::waiting && each.in_futex &&
+                                !each.woken && each.futex_location == location;
             if (sleeps && (first == nullptr || each.futex_order < first->futex_order)) {
                 first = &each;
             }

@@ -14,8 +14,8 @@
 // before it takes effect, or where a thread cannot go on. Only the first kind is a preemption.
 //
 // If nobody can go on but threads that spin, or that sleep with a time limit, these go on as if
-// their wait had ended by itself, a bounded number of times. If nobody can go on at all and somebody
-// must not sleep for ever, the execution is a violation.
+// their wait had ended by itself, a bounded number of times. If nobody can go on at all and
+// somebody must not sleep for ever, the execution is a violation.
 //
 // An execution may be left in the middle: the fibers then stay as they stand and are made anew for
 // the next one, and no destructor of the model runs.

@@ -463,13 +463,16 @@ const model::scenario scenarios[] = {
     {"spawn against park", spawn_against_park, {.stale_reads = 2, .reduce = true}},
     {"ring against park", ring_against_park, {.reduce = true}},
     {"yield behind runnext", yield_behind_runnext, {.stale_reads = 2, .reduce = true}},
-    {"inject a batch against park", inject_against_park, {.stale_reads = 1, .reduce = true, .alike = 2}},
+    {"inject a batch against park",
+     inject_against_park,
+     {.stale_reads = 1, .reduce = true, .alike = 2}},
     {"inject twice against park", inject_twice, {.stale_reads = 1, .reduce = true, .alike = 2}},
     {"chain", chain, {.stale_reads = 0, .reduce = true}},
     {"guard against park", guard_against_park, {.stale_reads = 1, .reduce = true, .alike = 2}},
     {"guards without effect", guards_without_effect, {.stale_reads = 2, .reduce = true}},
     {"spawn, then all asleep", spawn_then_asleep, {.stale_reads = 1, .reduce = true}},
-    {"guard made meanwhile", guard_made_meanwhile,
+    {"guard made meanwhile",
+     guard_made_meanwhile,
      {.preemptions = 3, .stale_reads = 0, .reduce = true, .alike = 2}},
 };
 

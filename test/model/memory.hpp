@@ -106,7 +106,8 @@ private:
     };
     struct location {
         std::vector<entry> history;
-        // Stamp of the last access by each thread, to be compared with the clock of who destroys it.
+        // Stamp of the last access by each thread, to be compared with the clock of who destroys
+        // it.
         clock accessed;
         std::array<std::uint16_t, max_threads> last_read;
         std::array<std::uint8_t, max_threads> repeats;

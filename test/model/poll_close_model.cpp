@@ -503,8 +503,8 @@ void two_who_wait_and_a_user() {
     model::check(all.closes == 1, "the file is never closed");
 }
 
-// The slot lives again at once, before the second one comes or while it waits: an old handle neither
-// joins nor ends that life.
+// The slot lives again at once, before the second one comes or while it waits: an old handle
+// neither joins nor ends that life.
 void late_closer() {
     waiting_fixture all;
     all.lives_again = true;

@@ -5,10 +5,10 @@
 // other are equivalent, and one of them is enough.
 //
 // An execution is a sequence of *runs*: what one thread does from the moment it gets the processor
-// until another gets it. A run consists of *steps*, from one scheduling point to the next. Two steps
-// of different threads are *independent* if neither writes a location that the other one reads or
-// writes; then they can change places and nothing is different afterwards. So an execution is cut
-// short where a smaller equivalent one is explored as well:
+// until another gets it. A run consists of *steps*, from one scheduling point to the next. Two
+// steps of different threads are *independent* if neither writes a location that the other one
+// reads or writes; then they can change places and nothing is different afterwards. So an execution
+// is cut short where a smaller equivalent one is explored as well:
 //
 //     late run     The run that has just ended, of thread j, is independent of each run back to and
 //                  including one of a thread i > j. It could have gone before that one.
@@ -37,8 +37,8 @@
 // Predicates of block_until() read what they look at, on entry and when the thread goes on; so does
 // pause(). A futex is written by who sleeps on it and by who wakes. Where threads that spin are let
 // go although nobody has written anything, the run that follows depends on everything. Variables
-// of `model_layer::var` need not be seen: their accesses are ordered by atomics, or the execution is
-// a violation before it is cut short.
+// of `model_layer::var` need not be seen: their accesses are ordered by atomics, or the execution
+// is a violation before it is cut short.
 //
 // What the model has to do for it: whatever else its threads share, also bookkeeping and what
 // predicates and checks look at, has to be atomic (peek() is seen) or `model::shared`. That is why

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Model of the rescue: the owner of ring 0 is kept by a task, and nobody who waits there, or for a
-// poll there to end, waits for it, whether it comes back meanwhile or not. The handler of the signal
-// is a function that the owner's thread calls wherever the signal may come.
+// poll there to end, waits for it, whether it comes back meanwhile or not. The handler of the
+// signal is a function that the owner's thread calls wherever the signal may come.
 
 #include <weft/detail/netpoll/handed_list.hpp>
 #include <weft/detail/netpoll/stranded_mark.hpp>

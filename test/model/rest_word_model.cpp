@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Model of the watchdog's rest: it never sleeps while somebody works, or has noted something that it
-// is to remind of.
+// Model of the watchdog's rest: it never sleeps while somebody works, or has noted something that
+// it is to remind of.
 
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/rest_word.hpp>
@@ -146,8 +146,8 @@ void one_of_two_wakes() {
     model::check(rested || all.rest.value() == all.rest.watching, "it seems to rest");
 }
 
-// A worker notes something and parks; whether it tells the watchdog that it works, or notes before it
-// has got that far.
+// A worker notes something and parks; whether it tells the watchdog that it works, or notes before
+// it has got that far.
 void a_worker_parks_with_a_note() {
     fixture all(2);
     bool seen = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Model of a worker that gives its processor up and gets it back, among others that steal from it,
-// publish, park, and watch timers. The steps are weft's own (retirement.hpp, parking_loop.hpp); what
-// a worker looks at is that of lib/sched/worker_thread.cpp in small: one steal pass over all
+// publish, park, and watch timers. The steps are weft's own (retirement.hpp, parking_loop.hpp);
+// what a worker looks at is that of lib/sched/worker_thread.cpp in small: one steal pass over all
 // victims, one timer for each heap, no I/O.
 //
 // What is checked: no node and no timer is lost, each is taken once, and none waits while a worker

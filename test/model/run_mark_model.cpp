@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Model of what the watchdog sees of a worker: the mark is of one run or none, and the control block
-// that it names is not given back while it is read.
+// Model of what the watchdog sees of a worker: the mark is of one run or none, and the control
+// block that it names is not given back while it is read.
 
 #include <weft/detail/sched/join_word.hpp>
 #include <weft/detail/sched/run_mark.hpp>
@@ -39,14 +39,17 @@ struct fixture {
         return asked.join.finished() || asked.life.load(order::acquire) != life;
     }
 
-    /// As the watchdog's report: nothing of another life is read, and nothing that is being written.
+    /// As the watchdog's report: nothing of another life is read, and nothing that is being
+    /// written.
     void examine() {
         const auto seen = mark.look<sight>();
         if (seen.branch == nullptr) { return; }
         block& of = *seen.branch;
         examined.examine(
             of, [&] { return has_ended(of, seen.life); },
-            [&] { model::check(of.name == static_cast<int>(seen.life), "the name of another life"); });
+            [&] {
+                model::check(of.name == static_cast<int>(seen.life), "the name of another life");
+            });
     }
 
     /// The end of a task and the use of its block for the next one.

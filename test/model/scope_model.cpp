@@ -291,7 +291,8 @@ void stop_two_deep() {
     model::check(here.task.word.stop_requested(), "the stop is lost");
 }
 
-// ---- a stop for one task comes late: its block has been given back, and the next task lives in it.
+// ---- a stop for one task comes late: its block has been given back, and the next task lives in
+// it.
 
 void next_life() {
     const int step = all->task.step;

@@ -104,7 +104,8 @@ bool search::read_tape(const char* text) {
             text += used;
         }
         for (; repeat > 0; --repeat) {
-            tape_.push_back({static_cast<std::uint16_t>(chosen), static_cast<std::uint16_t>(count)});
+            tape_.push_back(
+                {static_cast<std::uint16_t>(chosen), static_cast<std::uint16_t>(count)});
         }
         if (*text == ',') ++text;
     }

@@ -411,7 +411,8 @@ TEST_CASE("a task that keeps its worker does not keep what was gathered before",
                 for (auto& each : pairs) {
                     sending.push_back(weft::co_spawn(send_and_count(*each->here, count)));
                 }
-                while (count.begun < writers) co_await weft::yield();  // What they send is gathered.
+                while (count.begun < writers)
+                    co_await weft::yield();  // What they send is gathered.
                 const bool all = weft::test::spin_until([&] { return all_received(pairs); });
                 for (auto& each : sending) co_await std::move(each);
                 CHECK(all);

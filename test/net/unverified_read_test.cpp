@@ -381,8 +381,8 @@ TEST_CASE("row 45: short reads delay nothing for long", "[faults][net]") {
         questions = 0;
         const auto begin = std::chrono::steady_clock::now();
         on_each_backend([busy] { return read_byte_by_byte(busy); }, 1);
-        // Each delay is at most two looks of the watchdog; after one comes a pause of 64 reads, then
-        // of 128, and so on.
+        // Each delay is at most two looks of the watchdog; after one comes a pause of 64 reads,
+        // then of 128, and so on.
         CHECK(std::chrono::steady_clock::now() - begin < weft::test::watchdog_limit);
         CHECK(questions > 0);
     }

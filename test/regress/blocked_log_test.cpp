@@ -71,7 +71,8 @@ TEST_CASE("a log that blocks does not keep the watchdog", "[regress]") {
     CHECK(after >= 1);
 }
 
-// The report is that of a timer, and others of its batch were waited for by whoever ends a deadline.
+// The report is that of a timer, and others of its batch were waited for by whoever ends a
+// deadline.
 TEST_CASE("a log that blocks does not keep the worker that fires the timer of a report",
           "[regress]") {
     call_gate log_blocks;

@@ -87,8 +87,8 @@ void sleep_in_steps() {
     for (int i = 0; i < 40; ++i) std::this_thread::sleep_for(10ms);
 }
 
-/// The process is stopped while its runtime ends and waits for a task, made by make(begun, ends), that
-/// sets `begun` and goes on until `ends` is set.
+/// The process is stopped while its runtime ends and waits for a task, made by make(begun, ends),
+/// that sets `begun` and goes on until `ends` is set.
 template <class Make>
 weft::test::child_result stop_while_ending(Make make) {
     return weft::test::run_in_child([make] {
@@ -239,7 +239,8 @@ TEST_CASE("a destructor that keeps the end of a runtime is reported with its tas
     CHECK(result.status == 0);
 }
 
-// The end waited for the call, the call for the task, and the task was destroyed after the call only.
+// The end waited for the call, the call for the task, and the task was destroyed after the call
+// only.
 TEST_CASE("a call that waits for a task of its ending runtime is told that it is stopped",
           "[regress]") {
     const auto result = weft::test::run_in_child(

@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// The sentinel of a runtime on epoll went to sleep before any descriptor was registered, so it slept
-// outside the set. The worker that registered the first one parked beside it, and nobody waited in
-// the set.
+// The sentinel of a runtime on epoll went to sleep before any descriptor was registered, so it
+// slept outside the set. The worker that registered the first one parked beside it, and nobody
+// waited in the set.
 
 using namespace std::chrono_literals;
 
@@ -43,8 +43,8 @@ std::uint64_t parks(const weft::runtime& of) {
     return sum;
 }
 
-/// Waits until no worker has gone to sleep for a while. Where that takes long, the test may miss the
-/// fault, but never reports one that is not there.
+/// Waits until no worker has gone to sleep for a while. Where that takes long, the test may miss
+/// the fault, but never reports one that is not there.
 void wait_until_quiet(const weft::runtime& watched) {
     for (std::uint64_t before = 0, now = parks(watched); now != before || now == 0;) {
         std::this_thread::sleep_for(10ms);

@@ -72,7 +72,8 @@ TEST_CASE("the end of a runtime waits for a completer that a canceller has met",
     bool went_early = false;
     std::thread completer([&] {
         while (!shared.destroyed) std::this_thread::sleep_for(1ms);
-        // An end that does not wait is over by then. One that waits is not, however long this takes.
+        // An end that does not wait is over by then. One that waits is not, however long this
+        // takes.
         std::this_thread::sleep_for(50ms);
         went_early = shared.gone;
         if (went_early) return;

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Two runtimes share a listener, so that a poll may be armed in the ring of one of them while a task
-// of the other waits. The worker that took the completion ran that task itself.
+// Two runtimes share a listener, so that a poll may be armed in the ring of one of them while a
+// task of the other waits. The worker that took the completion ran that task itself.
 
 namespace {
 
@@ -48,8 +48,8 @@ TEST_CASE("a task that waits for a shared descriptor stays in its runtime", "[re
     CHECK(second.get() == connections / 2);
 }
 
-// The listener is destroyed with the main task's frame, before the runtime asks anybody to stop: the
-// acceptor's errc::closed ended the process.
+// The listener is destroyed with the main task's frame, before the runtime asks anybody to stop:
+// the acceptor's errc::closed ended the process.
 TEST_CASE("regress: a detached acceptor ends in order when its listener is closed", "[regress]") {
     bool failed = false;
     auto accept_all = [](weft::net::tcp_listener& on) -> weft::task<> {

@@ -123,6 +123,12 @@ class SourceRulesTest(unittest.TestCase):
                  if not text.startswith("// SPDX-License-Identifier: MIT\n")]
         self.assertEqual(found, [])
 
+    def test_no_line_is_longer_than_100_columns(self):
+        directories = ("include", "lib", "test", "examples", "benchmarks")
+        found = [f"{path}:{number}" for path, text in sources(*directories)
+                 for number, line in enumerate(text.splitlines(), 1) if len(line) > 100]
+        self.assertEqual(found, [])
+
 
 if __name__ == "__main__":
     outcome = unittest.main(exit=False, verbosity=1).result

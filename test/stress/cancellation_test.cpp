@@ -109,8 +109,8 @@ private:
         }
     }
 
-    /// Asleep: on a machine with much else to do, whoever spins and yields waits for a time slice of
-    /// each of the others, in every round.
+    /// Asleep: on a machine with much else to do, whoever spins and yields waits for a time slice
+    /// of each of the others, in every round.
     template <class Number>
     static void wait_for(const std::atomic<Number>& word, Number wanted) {
         for (Number seen = word.load(); seen != wanted; seen = word.load()) word.wait(seen);

@@ -7,9 +7,9 @@
 //     goes behind the others of its worker, so an endless supply of data starves nobody. A write of
 //     16 KiB or less on a busy worker may be made together with those of other tasks, which run
 //     first then: at most 32 of them, and 10 ms where one of them does not come back. A read after
-//     one that got less than it asked for may wait at once, since the socket is empty then. Where it
-//     is not, because the read before stopped at an urgent byte, that is found out some milliseconds
-//     later, or when the task that keeps the worker ends.
+//     one that got less than it asked for may wait at once, since the socket is empty then. Where
+//     it is not, because the read before stopped at an urgent byte, that is found out some
+//     milliseconds later, or when the task that keeps the worker ends.
 //   * Buffers belong to the caller and must stay as they are until the operation has ended. The
 //     kernel never keeps them: when a cancelled operation has thrown, they are free.
 //   * Errors are thrown as std::system_error with the errno of the system call in
@@ -84,8 +84,8 @@ public:
 
     /// Takes over a connected stream socket, which is made non-blocking and closed with the stream.
     /// It is never shut down, since others may share the connection; so while a task waits for it
-    /// the peer may see the end a moment later. Throws std::system_error (not_a_socket for a pipe or
-    /// a file, wrong_protocol_type for a datagram socket, invalid_argument for one that listens,
+    /// the peer may see the end a moment later. Throws std::system_error (not_a_socket for a pipe
+    /// or a file, wrong_protocol_type for a datagram socket, invalid_argument for one that listens,
     /// or that has a time for SO_LINGER, by which a close would stop its thread), and then the
     /// caller still owns it, as it was.
     static tcp_stream adopt(int fd);

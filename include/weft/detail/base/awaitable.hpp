@@ -20,7 +20,8 @@ concept has_member_co_await = requires(Type&& a) { std::forward<Type>(a).operato
 template <class Type>
 concept has_free_co_await = requires(Type&& a) { operator co_await(std::forward<Type>(a)); };
 
-/// What weft's functions that take something to await accept: an awaiter, or something that makes one.
+/// What weft's functions that take something to await accept: an awaiter, or something that makes
+/// one.
 template <class Type>
 concept awaitable = has_awaiter_members<Type> || has_member_co_await<Type>;
 

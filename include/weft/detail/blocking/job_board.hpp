@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The board of the blocking pool: which job waits, which machine is idle, and whether one more
-// machine is to be made. A machine (Go's M without a P) is a thread that runs one job after another.
+// machine is to be made. A machine (Go's M without a P) is a thread that runs one job after
+// another.
 //
 // States of a machine, all under the lock of the board:
 //
@@ -13,8 +14,8 @@
 //
 // States of a job:
 //
-//     starting   no machine was idle, and none is waited for; the placer makes one more, which begins
-//                with the job
+//     starting   no machine was idle, and none is waited for; the placer makes one more, which
+//                begins with the job
 //     queued     no more machines are allowed, or the system refuses one; first in, first out
 //     returned   it would have been queued, and the queue is full or whoever placed it does not
 //                wait; it is the placer's again
@@ -24,9 +25,10 @@
 // A job is never lost. Placing a job and going idle happen under the same lock: a machine goes idle
 // only if it sees an empty queue under it, and a job is queued only if no machine is idle then. So
 // never is a job queued while a machine is idle. Nor is one queued while no machine exists or is
-// being made: whoever fails to make the last one takes everything off the queue. An idle machine leaves the list in one of two ways,
-// and each is a step under the lock as well: whoever places a job assigns it, or the machine itself
-// gives up after its time is over. One that gives up and finds that it was assigned has the job.
+// being made: whoever fails to make the last one takes everything off the queue. An idle machine
+// leaves the list in one of two ways, and each is a step under the lock as well: whoever places a
+// job assigns it, or the machine itself gives up after its time is over. One that gives up and
+// finds that it was assigned has the job.
 //
 // The wake is outside the lock and may come late: the machine may have found its job by its own
 // clock, run it, and be idle again. Such a wake is false: the machine looks under the lock, finds
@@ -35,17 +37,17 @@
 // never touches freed memory.
 //
 // While the system refuses machines, jobs are queued although more are allowed. Then each job that
-// is placed goes behind them, and the machine that is tried for it begins with the first one, so the
-// order is kept; and a job whose placer does not wait is returned, since it would have to.
+// is placed goes behind them, and the machine that is tried for it begins with the first one, so
+// the order is kept; and a job whose placer does not wait is returned, since it would have to.
 //
 // The last in goes out first: the machine that has been idle for the shortest time gets the job, so
 // that the others grow old, and a burst shrinks back.
 //
 // Rejected: a condition variable for all (wakes in any order, so that no machine grows old); a
 // queue without a lock (the lock is held for a few instructions, beside a call that blocks); a wake
-// under the lock (a system call under a spin lock); queueing every job and letting a new machine take
-// the first one (which jobs have a machine coming is then a matter of counts, and a machine that
-// cannot be made leaves somebody else's job without).
+// under the lock (a system call under a spin lock); queueing every job and letting a new machine
+// take the first one (which jobs have a machine coming is then a matter of counts, and a machine
+// that cannot be made leaves somebody else's job without).
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
@@ -99,8 +101,8 @@ public:
     struct placement {
         Machine* wake = nullptr;  ///< This machine has the job: set its word and wake it.
         bool start = false;       ///< Make one more machine; it is counted already.
-        bool queued = false;      ///< The job waits. A machine to be made begins with the queue then,
-                                  ///< and with the job otherwise.
+        bool queued = false;      ///< The job waits. A machine to be made begins with the queue
+                                  ///< then, and with the job otherwise.
         bool refused = false;     ///< The board is closed; the job is the caller's.
         bool full = false;        ///< It would have to wait; the job is the caller's.
         bool alone = false;       ///< No machine is left to run it; the job is the caller's.
@@ -125,8 +127,8 @@ public:
         return placed;
     }
 
-    /// Whoever was told to make a machine could not. `job` is the one that it was to begin with; null
-    /// if it was queued. What is left on the queue may have to go: see next_stranded().
+    /// Whoever was told to make a machine could not. `job` is the one that it was to begin with;
+    /// null if it was queued. What is left on the queue may have to go: see next_stranded().
     placement start_failed(Job* job, std::int64_t now, bool waits) noexcept {
         const std::lock_guard held(lock_);
         machines_ = machines_ - 1;
@@ -137,8 +139,8 @@ public:
         return enqueue(*job, now, waits);
     }
 
-    /// After start_failed(): a job that no machine is left for, and that is the caller's now; null if
-    /// there is none (call again until then).
+    /// After start_failed(): a job that no machine is left for, and that is the caller's now; null
+    /// if there is none (call again until then).
     Job* next_stranded() noexcept {
         const std::lock_guard held(lock_);
         return machines_ == 0 ? pop_front() : nullptr;

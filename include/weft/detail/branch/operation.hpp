@@ -71,10 +71,10 @@ protected:
         }
     }
 
-    /// For await_suspend(), where start() has returned true: pays for going on without a trip through
-    /// the queue, unless finish_inline() has done so. Operations that failed or were stopped pay as
-    /// well, or a task that goes on awaiting after a stop would keep its worker to itself. False: the
-    /// branch went behind the local queue; touch nothing.
+    /// For await_suspend(), where start() has returned true: pays for going on without a trip
+    /// through the queue, unless finish_inline() has done so. Operations that failed or were
+    /// stopped pay as well, or a task that goes on awaiting after a stop would keep its worker to
+    /// itself. False: the branch went behind the local queue; touch nothing.
     bool pay_for_going_on(branch& waiter) noexcept {
         return paid_ || pay_now(waiter);
     }

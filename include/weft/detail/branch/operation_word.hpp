@@ -128,12 +128,12 @@ public:
 
     /// At the end of a runtime, when no canceller is left, for a branch that is parked and whose
     /// frame is about to be destroyed: takes the operation off its object by `unlink()`, unless a
-    /// completer elsewhere has it or has had it. Returns when that one does not touch the branch any
-    /// more.
+    /// completer elsewhere has it or has had it. Returns when that one does not touch the branch
+    /// any more.
     ///
-    /// All tasks were stopped before. So as a rule the completer is not found in `armed`, before its
-    /// canceller, but in `let_go`, after it; and where it has finished, in `idle`, the object may be
-    /// gone, and unlink() is not called.
+    /// All tasks were stopped before. So as a rule the completer is not found in `armed`, before
+    /// its canceller, but in `let_go`, after it; and where it has finished, in `idle`, the object
+    /// may be gone, and unlink() is not called.
     template <class Unlink>
     void end_parked(Unlink&& unlink) noexcept {
         // Acquire pairs with the completer's release: its last touch is over when this returns.

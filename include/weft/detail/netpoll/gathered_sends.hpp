@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// The operations whose sends a ring has taken over, by the names that its entries carry: a slot, and
-// how often slots were taken before, so that a completion that is read late names nothing any more.
+// The operations whose sends a ring has taken over, by the names that its entries carry: a slot,
+// and how often slots were taken before, so that a completion that is read late names nothing any
+// more.
 //
-// All of it belongs to the owner of the ring, whose signal handler is the owner as well. An entry may
-// complete as soon as it is in the ring, when its branch is not suspended yet; then nobody must take
-// that completion. The owner does not, since it takes completions in its loop, and its handler does
-// not, since it is kept from it until the branch is suspended (handed_list.hpp).
+// All of it belongs to the owner of the ring, whose signal handler is the owner as well. An entry
+// may complete as soon as it is in the ring, when its branch is not suspended yet; then nobody must
+// take that completion. The owner does not, since it takes completions in its loop, and its handler
+// does not, since it is kept from it until the branch is suspended (handed_list.hpp).
 #pragma once
 
 #include <weft/detail/base/assert.hpp>

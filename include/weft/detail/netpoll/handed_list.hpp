@@ -4,7 +4,8 @@
 // leaves to others there.
 //
 //     party              steps, in this order
-//     owner, arming      guard on; the home word names this ring; the poll enters the ring; guard off
+//     owner, arming      guard on; the home word names this ring; the poll enters the ring; guard
+//                        off
 //     owner, gathering   guard on; the send enters the ring; its branch is suspended; guard off
 //     owner, in the      a task runs and the guard is off: takes a whole turn, and puts what needs
 //     handler            more than that into a list
@@ -16,11 +17,12 @@
 // no limit but its own. Three things it must not do.
 //
 // It must not come between steps that a turn takes for one. Those are in the poller itself, in
-// arming, and in the gathering of a send. Once the home word names the ring, anybody may ask for the
-// poll to be cancelled, and a request that is taken before the poll is in the ring finds nothing to
-// cancel, and is gone. Once a send is in the ring it may complete, and its branch would be readied
-// before it is suspended. The first are excluded since a turn is taken only while a task runs, the
-// others by the guard. What else the owner's thread may be doing is in lib/netpoll/rescue_signal.hpp.
+// arming, and in the gathering of a send. Once the home word names the ring, anybody may ask for
+// the poll to be cancelled, and a request that is taken before the poll is in the ring finds
+// nothing to cancel, and is gone. Once a send is in the ring it may complete, and its branch would
+// be readied before it is suspended. The first are excluded since a turn is taken only while a task
+// runs, the others by the guard. What else the owner's thread may be doing is in
+// lib/netpoll/rescue_signal.hpp.
 //
 // It must not take a lock, since its own thread may hold it. Completing a waiter may need the queue
 // of a runtime; ending the life of a descriptor needs the table's lock. Both are left in lists.
@@ -76,7 +78,8 @@ public:
     /// Anybody. Relaxed: for the owner it is its own store; the rescuer looks again.
     bool empty() const noexcept { return first_.load(std::memory_order_relaxed) == nullptr; }
 
-    /// Rescuer, or the owner when it is back: all items, the newest first. Acquire pairs with push().
+    /// Rescuer, or the owner when it is back: all items, the newest first. Acquire pairs with
+    /// push().
     Item* take() noexcept {
         if (empty()) { return nullptr; }
         return first_.exchange(nullptr, std::memory_order_acquire);

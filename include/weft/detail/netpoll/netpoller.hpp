@@ -14,8 +14,8 @@
 //      thread. Then the netpoller is destroyed, on any thread.
 // While tasks run, one thread at a time may make pollers for more workers: add_poller(); each new
 // worker enables its own on its thread. A worker without a processor (retirement.hpp) calls
-// begin_retiring(), then wait() as long as anything is in_flight(), and end_retiring() when it has a
-// processor again.
+// begin_retiring(), then wait() as long as anything is in_flight(), and end_retiring() when it has
+// a processor again.
 // A thread that never got as far as enabling its poller, or that cannot be asked to shut it down,
 // leaves nothing behind that 4 does not free; it only takes the kernel a little longer.
 #pragma once
@@ -66,8 +66,8 @@ public:
     /// makes the other backend for all of them and calls this again there.
     virtual start_result enable_on_this_thread() noexcept = 0;
 
-    /// Owner, where the start is given up after enable_on_this_thread(), on whichever thread failed:
-    /// takes back what was registered for this thread. The poller is not used any more.
+    /// Owner, where the start is given up after enable_on_this_thread(), on whichever thread
+    /// failed: takes back what was registered for this thread. The poller is not used any more.
     virtual void disable_on_this_thread() noexcept {}
 
     /// Owner, when the runtime ends and every frame is destroyed: cancels what is in flight and
@@ -93,9 +93,9 @@ public:
     /// Owner, after each begin_sleep(), when it sleeps no more.
     virtual void end_sleep() noexcept = 0;
 
-    /// Owner, whose worker gives its processor up; nothing is unverified. io_uring: from now on each
-    /// turn sees to it that all polls of this ring are cancelled; the branches that wait for them are
-    /// readied by their final completions. epoll: nothing is tied to a worker.
+    /// Owner, whose worker gives its processor up; nothing is unverified. io_uring: from now on
+    /// each turn sees to it that all polls of this ring are cancelled; the branches that wait for
+    /// them are readied by their final completions. epoll: nothing is tied to a worker.
     virtual void begin_retiring(branch_list&) noexcept {}
     /// Owner: its worker has a processor again. What was cancelled stays so.
     virtual void end_retiring() noexcept {}
@@ -111,12 +111,12 @@ public:
     /// epoll: never, since each worker takes what there is.
     virtual bool wants_owner() const noexcept { return false; }
 
-    /// Any thread, one at a time, while the owner's thread runs a task that keeps it: what that task
-    /// stands in the way of is seen to by others from now on, until the owner is back. Makes the
-    /// owner take a turn, which takes a moment; false if that cannot be done. Then take_for_owner()
-    /// wakes those for whom it found something, and ends what has been closed; what is not there
-    /// yet, the next call finds. The owner calls it as well, when it leaves its loop, and in a task
-    /// that waits for the end of what may be there.
+    /// Any thread, one at a time, while the owner's thread runs a task that keeps it: what that
+    /// task stands in the way of is seen to by others from now on, until the owner is back. Makes
+    /// the owner take a turn, which takes a moment; false if that cannot be done. Then
+    /// take_for_owner() wakes those for whom it found something, and ends what has been closed;
+    /// what is not there yet, the next call finds. The owner calls it as well, when it leaves its
+    /// loop, and in a task that waits for the end of what may be there.
     virtual bool interrupt_owner(::pid_t) noexcept { return false; }
     virtual void take_for_owner(branch_list&) noexcept {}
 
@@ -132,8 +132,8 @@ public:
 
     /// Owner: takes over one send of an operation that has the turn, on the file `fd`, without
     /// waiting for room. The next poll() or wait() makes the call, and appends the branch to those
-    /// that have to be readied; take_for_owner() does so as well. publish_gathered() follows. False:
-    /// the operation makes it itself, always so with epoll.
+    /// that have to be readied; take_for_owner() does so as well. publish_gathered() follows.
+    /// False: the operation makes it itself, always so with epoll.
     virtual bool gather_send(io_operation&, int /*fd*/, const void* /*data*/,
                              std::size_t /*size*/) noexcept {
         return false;
@@ -182,17 +182,17 @@ public:
     virtual std::string_view name() const noexcept = 0;  ///< "io_uring" or "epoll"
     virtual poller& worker_poller(unsigned index) noexcept = 0;
 
-    /// One thread at a time, also while workers run: makes a poller, not yet enabled, for the worker
-    /// whose index is the number of those that there are. io_uring: with so many entries, or fewer
-    /// where memory is short. Throws std::bad_alloc, or std::system_error as poll_home does; has
-    /// changed nothing then, nor where it returns an error.
+    /// One thread at a time, also while workers run: makes a poller, not yet enabled, for the
+    /// worker whose index is the number of those that there are. io_uring: with so many entries, or
+    /// fewer where memory is short. Throws std::bad_alloc, or std::system_error as poll_home does;
+    /// has changed nothing then, nor where it returns an error.
     virtual start_result add_poller(unsigned entries) = 0;
     /// The same thread: takes the last one back. It was not enabled, or its thread has ended.
     virtual void remove_last_poller() noexcept = 0;
 
-    /// Any worker about to run a branch, after its end_sleep(): does nobody wait for what may happen
-    /// to descriptors that belong to no worker? epoll: nobody sits in front of the set. io_uring:
-    /// never, since each ring has its owner.
+    /// Any worker about to run a branch, after its end_sleep(): does nobody wait for what may
+    /// happen to descriptors that belong to no worker? epoll: nobody sits in front of the set.
+    /// io_uring: never, since each ring has its owner.
     virtual bool needs_watcher() const noexcept = 0;
 
     /// Any thread: has anything happened to descriptors that belong to no worker, and nobody has

@@ -292,9 +292,9 @@ public:
     Record& record(unsigned index) noexcept { return records_[index]; }
 
 private:
-    /// After a nudge that found something, so many short reads are followed by a call at once; twice
-    /// as many each time, up to 16,384, where it was again one of the first waits after them. An
-    /// event that comes while the question is put looks like a loss as well, but does so seldom.
+    /// After a nudge that found something, so many short reads are followed by a call at once;
+    /// twice as many each time, up to 16,384, where it was again one of the first waits after them.
+    /// An event that comes while the question is put looks like a loss as well, but does so seldom.
     static constexpr std::uint16_t distrust_after_loss = 64;
     static constexpr std::uint8_t losses_limit = 8;
     static constexpr std::uint8_t trust_after = 64;

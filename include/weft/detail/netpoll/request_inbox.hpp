@@ -30,7 +30,8 @@ public:
         std::uint32_t first = first_.load(std::memory_order_relaxed);
         do {
             link(first);
-            // seq_cst, pairs with prepare_sleep(); it is also the release that publishes the link to take().
+            // seq_cst, pairs with prepare_sleep(); it is also the release that publishes the link
+            // to take().
         } while (!first_.compare_exchange_weak(first, entry, std::memory_order_seq_cst,
                                                std::memory_order_relaxed));
         // seq_cst: after the swap, as prepare_sleep() reads first_ after it has stored this.

@@ -19,9 +19,10 @@
 //                                          canceller would, and readies it, so that it tries again
 //
 // When the worker asks.
-//   * The watchdog sees that something is noted, every few milliseconds while anything runs, and has
-//     the worker ask for what was noted before it did so the last time. It wakes one that sleeps,
-//     which asks for all. While something is noted the watchdog does not rest (rest_word.hpp).
+//   * The watchdog sees that something is noted, every few milliseconds while anything runs, and
+//     has the worker ask for what was noted before it did so the last time. It wakes one that
+//     sleeps, which asks for all. While something is noted the watchdog does not rest
+//     (rest_word.hpp).
 //   * Before it looks for work elsewhere or sleeps: for all, where there are other processors. Only
 //     a worker that is alone may sleep over such a wait. So an echo of one processor, which sleeps
 //     after each request on an idle machine, is spared the third call as well, and nobody idles
@@ -53,8 +54,8 @@
 // written before the worker changes the count of parked ones.
 //
 // Rejected: entries that an event takes out of the list, since events of a shared epoll set are
-// taken by any worker. A worker alone that asks before it sleeps: that is the very call that was put
-// off.
+// taken by any worker. A worker alone that asks before it sleeps: that is the very call that was
+// put off.
 // A worker that limits its sleep: a timer of the kernel for each sleep costs as much. To nudge
 // without asking: each would be a trip through the run queue and the very call that was put off.
 #pragma once

@@ -8,12 +8,13 @@
 //     a worker that runs or searches    it is not on the list of parked workers
 //     a branch in a queue               the recheck of the parking protocol
 //     a timer                           the heaps
-//     the kernel, a call of blocking()  the operation that the branch is parked on: an operation says
-//                                       itself whether only tasks complete it, and says no unless it
-//                                       knows (operation::completed_by_tasks())
+//     the kernel, a call of blocking()  the operation that the branch is parked on: an operation
+//     says
+//                                       itself whether only tasks complete it, and says no unless
+//                                       it knows (operation::completed_by_tasks())
 //     another runtime                   the same: a join of a task of another runtime says no
-//     a stop token given to co_spawn    the token: as long as a source of it exists, somebody outside
-//                                       may ask the task to stop
+//     a stop token given to co_spawn    the token: as long as a source of it exists, somebody
+//                                       outside may ask the task to stop
 //     a thread outside                  the guard that it holds (runtime::guard). A call of
 //                                       blocking_detached() holds one as well
 //
@@ -21,8 +22,8 @@
 //
 //     parker   park (seq_cst, under the lock of the list); then, if all are parked and no guard is
 //              held: take the lock of the list again, and look at all of the above
-//     guard    do whatever may wake a task; then release the guard (seq_cst); if it was the last one
-//              and all workers are parked, wake one, which looks, parks and decides
+//     guard    do whatever may wake a task; then release the guard (seq_cst); if it was the last
+//              one and all workers are parked, wake one, which looks, parks and decides
 //
 // Why the decision is never wrong. It is made with the lock of the list held and every worker on
 // the list. To run a branch, a worker must leave the list first, and takes the lock for it, whether

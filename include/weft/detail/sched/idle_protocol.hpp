@@ -66,15 +66,16 @@ public:
         processors_.store(processors, std::memory_order_relaxed);
     }
 
-    /// A worker has given its processor up; it is not on the list. seq_cst: pairs with all_parked(),
-    /// which sees what it did before; if the last one to park has missed it, the worker asks again.
+    /// A worker has given its processor up; it is not on the list. seq_cst: pairs with
+    /// all_parked(), which sees what it did before; if the last one to park has missed it, the
+    /// worker asks again.
     void remove_processor() noexcept { processors_.fetch_sub(1, std::memory_order_seq_cst); }
-    /// Before a worker gets a processor. seq_cst: pairs with all_parked(); whoever misses it has said
-    /// that it rests before the worker asks whether it does.
+    /// Before a worker gets a processor. seq_cst: pairs with all_parked(); whoever misses it has
+    /// said that it rests before the worker asks whether it does.
     void add_processor() noexcept { processors_.fetch_add(1, std::memory_order_seq_cst); }
 
-    /// A worker without work asks to become a searcher. Relaxed loads: the limit is a heuristic, and
-    /// the two numbers need not fit together while the number of processors changes.
+    /// A worker without work asks to become a searcher. Relaxed loads: the limit is a heuristic,
+    /// and the two numbers need not fit together while the number of processors changes.
     /// The increment is seq_cst, since publishers that see it rely on this worker's later R.
     bool begin_search() noexcept {
         const std::uint32_t counts = counts_.load(std::memory_order_relaxed);
@@ -159,8 +160,8 @@ public:
         return parked_count(counts_.load(std::memory_order_seq_cst)) != 0;
     }
 
-    /// Is every worker that has a processor parked? seq_cst: pairs with wake_one() and unpark(), see
-    /// rest_word.hpp, with the release of the last guard, see all_asleep.hpp, and with
+    /// Is every worker that has a processor parked? seq_cst: pairs with wake_one() and unpark(),
+    /// see rest_word.hpp, with the release of the last guard, see all_asleep.hpp, and with
     /// add_processor().
     bool all_parked() const noexcept {
         return parked_count(counts_.load(std::memory_order_seq_cst)) >=

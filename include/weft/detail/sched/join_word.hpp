@@ -62,9 +62,9 @@ public:
                                              std::memory_order_relaxed);
     }
 
-    /// The end of a runtime, where nobody finishes the object for now: takes a foreign thread's waiter
-    /// out, to be told by the caller, and leaves the object as it was. Null: no such waiter is there.
-    /// Acquire takes over its contents; its own withdraw() fails then.
+    /// The end of a runtime, where nobody finishes the object for now: takes a foreign thread's
+    /// waiter out, to be told by the caller, and leaves the object as it was. Null: no such waiter
+    /// is there. Acquire takes over its contents; its own withdraw() fails then.
     Waiter* dismiss_foreign() noexcept {
         std::uintptr_t found = word_.load(std::memory_order_relaxed);
         if ((found & foreign_tag) == 0 ||
@@ -111,8 +111,8 @@ public:
                 .foreign = (found & foreign_tag) != 0};
     }
 
-    /// Owner, before the object is used again. Release pairs with the acquire in finished(): who asks
-    /// for the last task of the object, and reads this, sees that another one lives in it.
+    /// Owner, before the object is used again. Release pairs with the acquire in finished(): who
+    /// asks for the last task of the object, and reads this, sees that another one lives in it.
     void reset() noexcept { word_.store(running_value, std::memory_order_release); }
 
 private:

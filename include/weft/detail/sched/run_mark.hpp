@@ -6,7 +6,7 @@
 // The mark. The worker writes it before and after each branch, with plain stores of the machine:
 //
 //     count     branches run so far                     the progress of the worker
-//     life      which life of the branch it is          a block is used for one task after the other
+//     life      which life of the branch it is          a block is used for one task after another
 //     site      where the branch waited before          lies in the program, and never ends
 //     branch    what runs, or null                      type-stable
 //

@@ -81,8 +81,8 @@ void ask_worker(Worker& asked) {
 /// Under the lock of the controllers: a worker that was asked runs again. It counts before it may
 /// find that out: otherwise it could run a task while all that count are parked, and those would be
 /// taken for all there are. One that had not settled has never ceased to count. Who looked while it
-/// counted twice has not taken the parked ones for all; the wake comes after that, and so the worker
-/// parks once more, and asks once more.
+/// counted twice has not taken the parked ones for all; the wake comes after that, and so the
+/// worker parks once more, and asks once more.
 template <class Worker, class Shared>
 void recall_worker(Worker& recalled, Shared& shared) {
     shared.idle.add_processor();

@@ -76,9 +76,9 @@ public:
     /// Is nobody the sentinel? seq_cst: see the essay.
     bool vacant() const noexcept { return deadline_.load(std::memory_order_seq_cst) == nobody; }
 
-    /// Busy worker, after it stored a new earliest time of its heap: none if whoever is the sentinel
-    /// wakes early enough, the index of the worker to be woken, or vacant_role. seq_cst: see the
-    /// essay.
+    /// Busy worker, after it stored a new earliest time of its heap: none if whoever is the
+    /// sentinel wakes early enough, the index of the worker to be woken, or vacant_role. seq_cst:
+    /// see the essay.
     std::uint32_t to_be_woken(std::int64_t earliest) const noexcept {
         const std::int64_t deadline = deadline_.load(std::memory_order_seq_cst);
         if (earliest == for_ever || (deadline != nobody && earliest >= deadline)) {

@@ -65,8 +65,8 @@ public:
     }
 };
 
-/// A block of control blocks. It is aligned to its size, so that each finds the runtime that owns it
-/// without a pointer of its own.
+/// A block of control blocks. It is aligned to its size, so that each finds the runtime that owns
+/// it without a pointer of its own.
 class alignas(8192) task_slab {
 public:
     static constexpr std::size_t size = 8192;

@@ -34,7 +34,7 @@ enum class attention : std::uint32_t {
     drain = 64,          ///< The runtime was asked to end from outside; start the grace period.
     stopping = 128,      ///< The runtime ends; the loop returns.
     timer_due = 256,     ///< A timer of the worker's heap is due.
-    calls_wait = 512,    ///< Start the timer that watches over the calls in the blocking pool's queue.
+    calls_wait = 512,    ///< Start the timer that watches over the queue of the blocking pool.
     retire = 1024,       ///< The worker may have been asked to give its processor up.
     waits_noted = 2048,  ///< Ask the kernel about waits that have been unverified for long.
 };

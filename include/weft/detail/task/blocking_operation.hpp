@@ -87,7 +87,8 @@ public:
 
 /// Does the function take a stop token before its arguments?
 template <class Function, class... Arguments>
-inline constexpr bool takes_stop_token = std::is_invocable_v<Function, std::stop_token, Arguments...>;
+inline constexpr bool takes_stop_token =
+    std::is_invocable_v<Function, std::stop_token, Arguments...>;
 
 template <class Function, class... Arguments>
 concept blocking_function =

@@ -44,8 +44,8 @@ class timer {
 public:
     /// Called once by whoever collected the timer as due, without a lock. Branches that become
     /// runnable are appended to `readied`. The object may be gone when this returns. It is one of a
-    /// batch, and whoever takes another one of that batch back may wait for it (deadline_scope.hpp):
-    /// so it neither blocks nor calls code of the user, such as the log.
+    /// batch, and whoever takes another one of that batch back may wait for it
+    /// (deadline_scope.hpp): so it neither blocks nor calls code of the user, such as the log.
     virtual void fire(branch_list& readied) noexcept = 0;
 
 protected:
@@ -73,8 +73,8 @@ public:
     void add(timer& added, monotonic_time when);
 
     /// Owner: moves up to `limit` timers to another heap, in no particular order. When this has
-    /// moved any, the caller then compares the other heap's earliest() with the sentinel's deadline.
-    /// Returns how many. 0: nothing is here, or there is no memory for it.
+    /// moved any, the caller then compares the other heap's earliest() with the sentinel's
+    /// deadline. Returns how many. 0: nothing is here, or there is no memory for it.
     std::size_t move_to(timer_heap& other, std::size_t limit) noexcept;
 
     /// Any thread: takes a timer that was added out of its heap. False: it was collected, and
@@ -87,8 +87,8 @@ public:
     /// The earliest time, or no_deadline. seq_cst: pairs with the sentinel, see sentinel.hpp.
     monotonic_time earliest() const noexcept { return earliest_.load(std::memory_order_seq_cst); }
 
-    /// The same as a hint, for whoever looks often: the owner between two branches, thieves. Relaxed:
-    /// who misses that it has become earlier looks again, and parks only after earliest().
+    /// The same as a hint, for whoever looks often: the owner between two branches, thieves.
+    /// Relaxed: who misses that it has become earlier looks again, and parks only after earliest().
     monotonic_time earliest_hint() const noexcept {
         return earliest_.load(std::memory_order_relaxed);
     }
