@@ -268,32 +268,23 @@ system_calls short_receives() {
     return table;
 }
 
-/// Nothing but the watchdog is there to find what each read leaves behind.
-weft::task<> read_byte_by_byte_alone() {
-    auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse("127.0.0.1:0"));
-    const raw_client client(listener);
-    weft::net::tcp_stream stream = co_await listener.accept();
-    co_await warm_up(client, stream);
-    const std::string text(500, 'x');
-    client.send(text);
-    std::size_t got = 0;
-    while (got < text.size()) got += (co_await read_text(stream)).size();
-}
+enum class beside { nothing, ready_tasks, a_task_that_yields };
 
-weft::task<> read_byte_by_byte(bool busy) {
+/// Sends all at once. Beside the reader is nothing, so that only the watchdog is there to find what
+/// each read leaves behind; or something else to do whenever the read is about to wait.
+weft::task<> read_byte_by_byte(std::size_t size, beside what) {
     auto listener = weft::net::tcp_listener::bind(weft::net::endpoint::parse("127.0.0.1:0"));
     const raw_client client(listener);
     weft::net::tcp_stream stream = co_await listener.accept();
-    busy_runtime noise(busy);
+    busy_runtime noise(what == beside::a_task_that_yields);
     co_await warm_up(client, stream);
-    const std::string text(2000, 'x');
-    client.send(text);
+    client.send(std::string(size, 'x'));
     std::size_t got = 0;
-    while (got < text.size()) {
-        // So that there is something else to do when the read is about to wait.
-        auto other = weft::co_spawn(soon([] {}));
+    while (got < size) {
+        std::optional<weft::join_handle<void>> other;
+        if (what != beside::nothing) other = weft::co_spawn(soon([] {}));
         got += (co_await read_text(stream)).size();
-        co_await std::move(other);
+        if (other) co_await std::move(*other);
     }
     co_await noise.stop();
 }
@@ -371,16 +362,16 @@ TEST_CASE("a small message costs one receive where a worker sleeps after each", 
 TEST_CASE("row 45: what short reads leave behind wakes a worker that sleeps", "[faults][net]") {
     const replaced_calls replaced(short_receives());
     questions = 0;
-    on_each_backend([] { return read_byte_by_byte_alone(); }, 1);
+    on_each_backend([] { return read_byte_by_byte(500, beside::nothing); }, 1);
     CHECK(questions > 0);
 }
 
 TEST_CASE("row 45: short reads delay nothing for long", "[faults][net]") {
     const replaced_calls replaced(short_receives());
-    for (const bool busy : {false, true}) {
+    for (const auto what : {beside::ready_tasks, beside::a_task_that_yields}) {
         questions = 0;
         const auto begin = std::chrono::steady_clock::now();
-        on_each_backend([busy] { return read_byte_by_byte(busy); }, 1);
+        on_each_backend([what] { return read_byte_by_byte(2000, what); }, 1);
         // Each delay is at most two looks of the watchdog; after one comes a pause of 64 reads,
         // then of 128, and so on.
         CHECK(std::chrono::steady_clock::now() - begin < weft::test::watchdog_limit);
@@ -397,7 +388,7 @@ TEST_CASE("what the kernel cannot be asked about is tried", "[faults][net]") {
     };
     const replaced_calls replaced(table);
     questions = 0;
-    on_each_backend([] { return read_byte_by_byte(true); }, 1);
+    on_each_backend([] { return read_byte_by_byte(2000, beside::a_task_that_yields); }, 1);
     CHECK(questions > 0);
 }
 
