@@ -245,6 +245,7 @@ private:
     };
 
     void change_processors(unsigned wanted);
+    void end_solitude() noexcept;
     void report_unfollowed(bool seen, std::string_view why) noexcept;
     void start_more_workers(std::uint32_t count, unsigned entries);
     void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,

@@ -22,6 +22,14 @@
 // The watchdog follows the machine (affinity and quota) unless the number was chosen by hand: at
 // the start, or by the first call of set_processors(), which ends that for good.
 //
+// A worker that is alone may sleep over a wait that is unverified (unverified_waits.hpp). So
+// whoever ends that has it ask: a second processor is counted first, and then the attention word of
+// every worker is set, and the worker woken. One that goes to sleep on what it has read before
+// finds the wake and stays awake; one that sleeps already wakes up; both serve the word before they
+// look for anything to run. One that reads the count after it has served the word, or for the first
+// time, reads that processor. What keeps a worker already, with a wait that it has noted before, is
+// no such case: it does not sleep.
+//
 // control_mutex_ makes all of this one thing at a time. Nobody waits for a worker while it is held
 // but for threads that are being started, which need no other worker.
 #include "lib/sched/runtime_core.hpp"
@@ -114,8 +122,12 @@ void runtime_core::change_processors(unsigned wanted) {
     if (running > worker_count()) {
         start_more_workers(running - worker_count(), usual_entries);
     }
+    const bool one = wanted_.processors() == 1;
     wanted_.set_processors(wanted);
     adjust_running(*this, running);
+    if (one) {
+        end_solitude();
+    }
 }
 
 bool runtime_core::start_compensating_worker() {
@@ -130,7 +142,18 @@ bool runtime_core::start_compensating_worker() {
     // Relaxed: a statistic.
     compensations_.fetch_add(1, std::memory_order_relaxed);
     adjust_running(*this, wanted_.all());
+    if (processor_count() == 1) {
+        end_solitude();
+    }
     return true;
+}
+
+// See the head of this file. Where two processors are wanted there have always been two since.
+void runtime_core::end_solitude() noexcept {
+    for (std::uint32_t i = 0; i < worker_count(); ++i) {
+        workers_[i].set_attention(attention::waits_noted);
+        workers_[i].wake();
+    }
 }
 
 void runtime_core::retire_compensating_worker() noexcept {

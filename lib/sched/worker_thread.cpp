@@ -302,9 +302,9 @@ branch* worker_thread::look() {
         }
     }
     // Alone, it is spared the question before each sleep; the watchdog wakes it for that. With
-    // other processors about it is not: what it leaves unasked they could not ask for, should a
-    // branch keep this worker right after its sleep.
-    if (runtime_->processor_count() > 1 && !io_->unverified.empty()) {
+    // other workers about it is not, whatever number of processors is wanted: what it leaves
+    // unasked they could not ask for, should a branch keep this worker right after its sleep.
+    if (!io_->unverified.empty() && runtime_->idle.processors_hint() > 1) {
         verify_waits(true);
         if (branch* taken = take_readied()) {
             return taken;

@@ -23,10 +23,12 @@
 //     has the worker ask for what was noted before it did so the last time. It wakes one that
 //     sleeps, which asks for all. While something is noted the watchdog does not rest
 //     (rest_word.hpp).
-//   * Before it looks for work elsewhere or sleeps: for all, where there are other processors. Only
-//     a worker that is alone may sleep over such a wait. So an echo of one processor, which sleeps
-//     after each request on an idle machine, is spared the third call as well, and nobody idles
-//     beside a question that only a worker may put that a branch has come to keep.
+//   * Before it looks for work elsewhere or sleeps: for all, where other workers have processors,
+//     also those that only run in the place of one that is kept. Only a worker that is alone may
+//     sleep over such a wait; when a second one begins, it is woken and asks (set_processors.cpp).
+//     So an echo of one processor, which sleeps after each request on an idle machine, is spared
+//     the third call as well, and nobody idles beside a question that only a worker may put that a
+//     branch has come to keep after its sleep.
 // So a wait is unverified for two looks of the watchdog, or as long as one branch keeps its worker,
 // whatever the kernel does. A look may be late: the watchdog starts threads.
 //

@@ -182,6 +182,11 @@ public:
     std::uint32_t parked_hint() const noexcept {
         return parked_count(counts_.load(std::memory_order_relaxed));
     }
+    /// Number of processors that workers have, as a hint: whoever has been told of a change since
+    /// reads it, or a later one.
+    std::uint32_t processors_hint() const noexcept {
+        return processors_.load(std::memory_order_relaxed);
+    }
     /// Number of searching workers, as a hint.
     std::uint32_t searching_hint() const noexcept {
         return searching(counts_.load(std::memory_order_relaxed));
