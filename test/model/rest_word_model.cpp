@@ -5,6 +5,8 @@
 
 #include <weft/detail/sched/idle_protocol.hpp>
 #include <weft/detail/sched/rest_word.hpp>
+#include <weft/detail/sched/retirement.hpp>
+#include <weft/detail/sched/running_workers.hpp>
 
 #include "explorer.hpp"
 
@@ -22,11 +24,15 @@ struct link {
 };
 struct worker {
     link parked;
+    weft::detail::state_word<layer> state;
+
+    // As its wake word; recalled() is what it looks at in any case.
+    void wake() {}
 };
 
 struct fixture {
     weft::detail::rest_word<layer> rest;
-    weft::detail::idle_protocol<layer, worker> idle{2};
+    weft::detail::idle_protocol<layer, worker> idle;
     worker workers[2];
     // A worker that works until the watchdog has seen it, or 0. Relaxed on purpose.
     layer::atomic<int> working{0};
@@ -34,8 +40,24 @@ struct fixture {
     // What the watchdog is to remind a worker of.
     layer::atomic<bool> noted{false};
 
-    explicit fixture(int parked) {
+    explicit fixture(int parked, std::uint32_t processors = 2) : idle(processors) {
         for (int i = 0; i < parked; ++i) idle.park(workers[i], false);
+    }
+
+    // The second worker has given its processor up, or is about to.
+    void ask_second() {
+        workers[1].state.ask();
+        model::check(workers[1].state.begin(), "it was asked");
+    }
+    // As retire_if_asked(), when nothing is on its way any more.
+    void settle() {
+        if (workers[1].state.settle()) { idle.remove_processor(); }
+    }
+    void recall() { weft::detail::recall_worker(workers[1], *this); }
+    // Then it looks for work, and finds some.
+    void work_when_recalled() {
+        while (!workers[1].state.recalled()) { layer::pause(); }
+        work();
     }
 
     // As worker_thread::next(), after find_work() has returned.
@@ -170,6 +192,62 @@ void a_worker_parks_with_a_note() {
                  "it rests over a note");
 }
 
+// A worker without a processor gets one back, and works, while the only other one is parked.
+void a_worker_is_recalled() {
+    fixture all(1, 2);
+    all.ask_second();
+    all.settle();
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"controller", [&] { all.recall(); }},
+                       model::named_thread{"worker", [&] { all.work_when_recalled(); }});
+}
+
+// It settles at that moment: it counts once then, whichever of the two comes first.
+void a_worker_settles_and_is_recalled() {
+    fixture all(1, 2);
+    all.ask_second();
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"controller", [&] { all.recall(); }},
+                       model::named_thread{"worker", [&] {
+                                               all.settle();
+                                               all.work_when_recalled();
+                                           }});
+    model::check(all.idle.processors_hint() == 2, "it does not count once");
+}
+
+// The other one leaves the parked state between the two loads of the watchdog.
+void another_works_while_one_settles() {
+    fixture all(1, 2);
+    all.ask_second();
+    model::run_threads(model::named_thread{"watchdog", [&] { all.watch(1); }},
+                       model::named_thread{"settles", [&] { all.settle(); }},
+                       model::named_thread{"worker", [&] {
+                                               all.idle.unpark(all.workers[0], true);
+                                               all.work();
+                                           }});
+}
+
+// A worker that is recalled notes something, before or after it tells the watchdog that it works.
+void a_worker_is_recalled_with_a_note() {
+    fixture all(1, 2);
+    all.ask_second();
+    all.settle();
+    bool rested = false;
+    model::run_threads(model::named_thread{"watchdog", [&] { rested = all.begin_rest(); }},
+                       model::named_thread{"controller", [&] { all.recall(); }},
+                       model::named_thread{"worker", [&] {
+                                               while (!all.workers[1].state.recalled()) {
+                                                   layer::pause();
+                                               }
+                                               if (model::choose(2) == 0) { all.begin_work(); }
+                                               if (all.rest.is_watching()) {
+                                                   all.noted.store(true, order::relaxed);
+                                               }
+                                           }});
+    model::check(all.rest.value() != all.rest.resting || !all.noted.peek(),
+                 "it rests over a note");
+}
+
 void it_ends() {
     fixture all(2);
     layer::var<int> message{0};
@@ -196,6 +274,10 @@ const model::scenario scenarios[] = {
     {"two workers wake up", two_workers_wake_up},
     {"one of two wakes", one_of_two_wakes},
     {"a worker parks with a note", a_worker_parks_with_a_note},
+    {"a worker is recalled", a_worker_is_recalled},
+    {"a worker settles and is recalled", a_worker_settles_and_is_recalled},
+    {"another works while one settles", another_works_while_one_settles},
+    {"a worker is recalled with a note", a_worker_is_recalled_with_a_note},
     {"it ends", it_ends},
 };
 
