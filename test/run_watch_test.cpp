@@ -122,6 +122,61 @@ TEST_CASE("a task keeps its worker after 10 ms, of which its thread has used hal
     }
 }
 
+TEST_CASE("a call counts as one that blocks after a slice, whatever the task did before",
+          "[watchdog]") {
+    constexpr thread_usage::used computed{1ms, thread_usage::kind::computed};
+    constexpr thread_usage::used blocked{1ms, thread_usage::kind::blocked};
+    for (const int before : {0, 1, 10, 500}) {
+        watched_worker worker;
+        for (int now = 1; now <= before; ++now) {
+            worker.goes_on({}, computed);
+            CHECK_FALSE(worker.watch.is_blocked());
+        }
+        for (int now = 1; now <= 30; ++now) {
+            worker.goes_on({}, blocked);
+            CHECK(worker.watch.is_blocked() == (now >= 10));
+        }
+    }
+}
+
+TEST_CASE("a task that computes after a call is not blocked after half a slice, however long that "
+          "was",
+          "[watchdog]") {
+    constexpr thread_usage::used computed{1ms, thread_usage::kind::computed};
+    constexpr thread_usage::used blocked{1ms, thread_usage::kind::blocked};
+    for (const int before : {10, 11, 10'000}) {
+        watched_worker worker;
+        for (int now = 1; now <= before; ++now) worker.goes_on({}, blocked);
+        CHECK(worker.watch.is_blocked());
+        // Short of a core it does neither.
+        for (int now = 1; now <= 20; ++now) worker.goes_on({}, {});
+        CHECK(worker.watch.is_blocked());
+        for (int now = 1; now <= 20; ++now) {
+            worker.goes_on({}, computed);
+            CHECK(worker.watch.is_blocked() == (now < 5));
+        }
+        CHECK(worker.watch.keeps_worker());
+    }
+}
+
+TEST_CASE("a task that computes a little between calls is blocked", "[watchdog]") {
+    constexpr thread_usage::used little{200us, thread_usage::kind::computed};
+    constexpr thread_usage::used blocked{1ms, thread_usage::kind::blocked};
+    watched_worker worker;
+    for (int now = 1; now <= 60; ++now) {
+        worker.goes_on({}, now % 4 == 0 ? little : blocked);
+        if (now >= 20) CHECK(worker.watch.is_blocked());
+    }
+    // Another run knows nothing of it.
+    ++worker.seen.count;
+    worker.watch.see(worker.seen);
+    CHECK_FALSE(worker.watch.is_blocked());
+    for (int now = 1; now < 10; ++now) {
+        worker.goes_on({}, blocked);
+        CHECK_FALSE(worker.watch.is_blocked());
+    }
+}
+
 TEST_CASE("a report comes after the threshold, and again when the time has doubled",
           "[watchdog]") {
     watched_worker worker;

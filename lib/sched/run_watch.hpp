@@ -6,6 +6,14 @@
 // on the clock; for a request to yield that is enough, since such a request costs next to nothing.
 // `used` is how much of it the thread has spent computing, or blocked in a call: only that is held
 // against the task. A thread that has no processor, and a process that was stopped, use nothing.
+//
+// Whether a thread is blocked *now* decides whether its processor is used by nobody, so what it did
+// before must not count for long: neither a second of computing before a call, nor a long call
+// before it computes. What is kept is therefore a level between 0 and one slice, which rises while
+// the thread is blocked and falls while it computes. It counts as blocked from when the level is
+// full until it has fallen to a half. So a call is noticed after one slice, whatever came before,
+// and its end after half of one; and a task that makes one call after the other, with little in
+// between, is blocked throughout. (A streak that each look that computed ends would miss that one.)
 #pragma once
 
 #include "lib/base/thread_usage.hpp"
@@ -14,6 +22,7 @@
 #include <weft/detail/branch/branch.hpp>
 #include <weft/detail/sched/run_mark.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -58,7 +67,8 @@ public:
         last_.branch = seen.branch;
         last_.life = seen.life;
         last_.site = seen.site;
-        held_ = used_ = blocked_ = nanoseconds::zero();
+        held_ = used_ = blocked_ = level_ = nanoseconds::zero();
+        is_blocked_ = false;
         told_ = {};
         overrun_ = false;
         next_report_ = nanoseconds::zero();
@@ -71,7 +81,7 @@ public:
         moved_ = false;
         held_ += elapsed;
         used_ += used.time;
-        if (used.how == thread_usage::kind::blocked) { blocked_ += used.time; }
+        count_blocked(used);
         watch_verdict verdict;
         verdict.timer_due = waiting.timer && !std::exchange(told_.timer_due, waiting.timer);
         verdict.ring = waiting.poller && !std::exchange(told_.ring, waiting.poller);
@@ -94,7 +104,9 @@ public:
 
     const sight& last() const noexcept { return last_; }
     nanoseconds used() const noexcept { return used_; }
-    /// Has it spent most of it in a call that blocks?
+    /// Is it in a call that blocks, or in one after the other, for the last slice or so?
+    bool is_blocked() const noexcept { return is_blocked_; }
+    /// Has it spent most of used() in calls that block? For a report.
     bool mostly_blocked() const noexcept { return blocked_ > used_ / 2; }
     /// Has it overrun, and not only because others had its core?
     bool keeps_worker() const noexcept { return held_ >= slice && used_ >= slice / 2; }
@@ -104,10 +116,23 @@ public:
     bool lasts() const noexcept { return held_ != nanoseconds::zero(); }
 
 private:
+    void count_blocked(const thread_usage::used& used) noexcept {
+        if (used.how == thread_usage::kind::blocked) {
+            blocked_ += used.time;
+            level_ = std::min(level_ + used.time, slice);
+            if (level_ == slice) { is_blocked_ = true; }
+        } else {
+            level_ = std::max(level_ - used.time, nanoseconds::zero());
+            if (level_ <= slice / 2) { is_blocked_ = false; }
+        }
+    }
+
     sight last_;
     nanoseconds held_{0};
     nanoseconds used_{0};
     nanoseconds blocked_{0};
+    nanoseconds level_{0};  ///< Of having been blocked lately.
+    bool is_blocked_ = false;
     nanoseconds next_report_{0};
     watch_verdict told_;
     bool overrun_ = false;

@@ -267,9 +267,9 @@ bool watchdog::take_for_owners() noexcept {
 // share its processor. One that is blocked in a call leaves a processor unused.
 void watchdog::compensate() noexcept {
     if (!runtime_.options().compensate || runtime_.phase() != runtime_phase::running) { return; }
-    if (runtime_.idle.parked_hint() != 0 || runtime_.idle.searching_hint() != 0) { return; }
     bool all_kept = watched_.size() >= runtime_.worker_count();
     bool awaited = false;
+    std::uint32_t computing = 0;  // Of those that are kept.
     watched* chosen = nullptr;
     for (std::uint32_t i = 0; i < std::min<std::size_t>(runtime_.worker_count(), watched_.size());
          ++i) {
@@ -277,15 +277,34 @@ void watchdog::compensate() noexcept {
         worker_thread& worker = runtime_.worker_at(i);
         // A hint, as all of this: the number may change meanwhile. Who goes does not count.
         if (worker.state.state() != worker_state::running) { continue; }
+        awaited = awaited || each.awaited || worker.p.queue.size() != 0;
         if (!each.watch.keeps_worker()) {
             all_kept = false;
-        } else if (!each.compensated && (chosen == nullptr || each.watch.mostly_blocked())) {
+            continue;
+        }
+        if (!each.watch.is_blocked()) { ++computing; }
+        if (!each.compensated && (chosen == nullptr || each.watch.is_blocked())) {
             chosen = &each;
         }
-        awaited = awaited || each.awaited || worker.p.queue.size() != 0;
     }
-    if (chosen == nullptr || !(all_kept || chosen->watch.mostly_blocked())) { return; }
-    if (awaited || runtime_.net().anything_unnoticed()) { start_compensating(*chosen); }
+    if (computing < runtime_.processor_count()) { end_for_unblocked(); }
+    if (runtime_.idle.parked_hint() != 0 || runtime_.idle.searching_hint() != 0) { return; }
+    if (chosen == nullptr || !(all_kept || chosen->watch.is_blocked())) { return; }
+    if (awaited || runtime_.net().anything_unnoticed()) {
+        start_compensating(*chosen);
+        chosen->for_blocked = !all_kept;
+    }
+}
+
+// Its task computes again, so its core is used. Where tasks keep all processors that way, one that
+// runs in the place of any of them is wanted in any case.
+void watchdog::end_for_unblocked() noexcept {
+    for (watched& each : watched_) {
+        if (each.compensated && each.for_blocked && !each.watch.is_blocked()) {
+            each.compensated = false;
+            runtime_.retire_compensating_worker();
+        }
+    }
 }
 
 void watchdog::start_compensating(watched& of) noexcept {

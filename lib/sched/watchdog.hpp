@@ -64,8 +64,9 @@
 // protocol of retirement.hpp, and is recalled the next time, which costs no more than a wake-up.
 // There are at most as many as processors. None is started while anybody is idle, or runs one
 // branch after another: that one would share its core with the new one, and takes what waits in any
-// case. A worker that is blocked in a call uses no core, so that is no reason against it. A thread
-// that was only short of a core does not keep its worker (run_watch.hpp). What a kept worker has
+// case. A worker that is blocked in a call uses no core, so that is no reason against it; the one
+// in its place goes when it computes again, unless tasks keep all processors then. A thread that
+// was only short of a core does not keep its worker (run_watch.hpp). What a kept worker has
 // gathered to send is handed over by the rescue signal, and its tasks go on with the others.
 //
 // Its life. It starts when all workers are ready and ends when all have left their loops. Where the
@@ -147,6 +148,7 @@ private:
         bool interrupted = false;
         bool awaited = false;      ///< Something waits for it, or for anybody.
         bool compensated = false;  ///< Another worker runs in its place.
+        bool for_blocked = false;  ///< That one runs only because this one is blocked.
         branch* seen_next = nullptr;  ///< In its runnext, at the last look.
     };
     enum class activity : std::uint8_t { none, some, lasting };
@@ -164,6 +166,7 @@ private:
     void take_timers(worker_thread& of) noexcept;
     bool take_for_owners() noexcept;
     void compensate() noexcept;
+    void end_for_unblocked() noexcept;
     void start_compensating(watched& of) noexcept;
     void report_no_worker(std::string_view why) noexcept;
     void report_used_up() noexcept;

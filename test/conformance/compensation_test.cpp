@@ -8,12 +8,14 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include <time.h>
 #include <unistd.h>
 
 // Workers that run in the place of those that their tasks keep: S34 and S43 of the scheduler's
@@ -92,6 +94,33 @@ void run_on_each(MakeMain make_main, weft::runtime_options options,
 }
 
 void ignore(std::string_view) {}
+
+/// Of the calling thread.
+std::chrono::nanoseconds cpu_time() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+void compute_for(std::chrono::nanoseconds time) {
+    const auto until = cpu_time() + time;
+    while (cpu_time() < until) {}
+}
+
+struct byte_pipe {
+    int ends[2]{-1, -1};
+    byte_pipe() { REQUIRE(::pipe(ends) == 0); }
+    ~byte_pipe() {
+        ::close(ends[0]);
+        ::close(ends[1]);
+    }
+    /// Blocks the worker; the watchdog's signal may interrupt the call.
+    void read() const {
+        char byte = 0;
+        while (::read(ends[0], &byte, 1) != 1) {}
+    }
+    bool write() const { return ::write(ends[1], "", 1) == 1; }
+};
 
 }  // namespace
 
@@ -222,6 +251,71 @@ TEST_CASE("S43 a worker runs in the place of one that is blocked in a call", "[c
         CHECK(written);
         CHECK(blocked == 1);
         CHECK(found == 1);
+    }, {.processors = 2, .log = ignore});
+}
+
+// What it did before does not count.
+TEST_CASE("S43 a worker runs in the place of one that is blocked after it has computed",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        const byte_pipe pipe;
+        std::atomic<bool> over{false}, blocked{false};
+        auto call = weft::co_spawn([](const byte_pipe& from,
+                                      std::atomic<bool>& at) -> weft::task<> {
+            compute_for(500ms);
+            at = true;
+            from.read();
+            co_return;
+        }, std::ref(pipe), std::ref(blocked));
+        std::vector<weft::join_handle<void>> others;
+        for (int i = 0; i < 4; ++i) others.push_back(weft::co_spawn(short_steps, std::ref(over)));
+        while (!blocked) co_await weft::yield();
+        const std::uint64_t before = compensations();
+        const auto until = std::chrono::steady_clock::now() + 300ms;
+        while (compensations() == before && std::chrono::steady_clock::now() < until) {
+            co_await weft::yield();
+        }
+        const std::uint64_t after = compensations();
+        const bool written = pipe.write();
+        over = true;
+        co_await std::move(call);
+        for (auto& each : others) co_await std::move(each);
+        CHECK(written);
+        CHECK(after == before + 1);
+    }, {.processors = 2, .log = ignore});
+}
+
+// Otherwise three would compute on two processors, for as long as the call took.
+TEST_CASE("S43 a worker in the place of a blocked one goes when that one computes",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        const byte_pipe pipe;
+        std::atomic<bool> over{false}, helper_gone{false};
+        std::atomic<int> in_time{0};
+        auto call = weft::co_spawn([&]() -> weft::task<> {
+            pipe.read();
+            const auto until = cpu_time() + 300ms;
+            while (!helper_gone && cpu_time() < until) {}
+            in_time = helper_gone ? 1 : -1;
+            co_return;
+        });
+        std::vector<weft::join_handle<void>> others;
+        for (int i = 0; i < 4; ++i) others.push_back(weft::co_spawn(short_steps, std::ref(over)));
+        const auto blocked_until = std::chrono::steady_clock::now() + 600ms;
+        while (std::chrono::steady_clock::now() < blocked_until) co_await weft::yield();
+        const bool helped = weft::this_runtime::statistics().processors.size() == 3;
+        const bool written = pipe.write();
+        while (in_time == 0) {
+            const auto processors = weft::this_runtime::statistics().processors;
+            if (processors.back().state != processor_state::running) helper_gone = true;
+            co_await weft::yield();
+        }
+        over = true;
+        co_await std::move(call);
+        for (auto& each : others) co_await std::move(each);
+        CHECK(helped);
+        CHECK(written);
+        CHECK(in_time == 1);
     }, {.processors = 2, .log = ignore});
 }
 
