@@ -180,18 +180,20 @@ int io_ring::enter() noexcept {
 // At least 20 items of deferred work for each call.
 bool io_ring::enter_for_others() noexcept {
     int error = 0;
+    bool admitted = false;
     for (int entered = 0; entered < 16 && error == 0; ++entered) {
         error = enter();
+        admitted = admitted || admits(error);
         if (!needs_enter()) break;
     }
     // Every other error tells of a state that lasts, so the owner meets it as well.
-    if (error != EBADR) return error == 0;
+    if (error != EBADR) return admitted;
     lost_.store(true, std::memory_order_relaxed);  // For take_loss(), on this thread.
     const std::uint64_t one = 1;
     // Async-signal-safe. It cannot fill up: that takes 2^64 - 2 writes.
     [[maybe_unused]] const auto written = sys().write(bell_, &one, sizeof(one));
     WEFT_ASSERT(written == sizeof(one));
-    return false;
+    return admitted;
 }
 
 int io_ring::submit() noexcept {

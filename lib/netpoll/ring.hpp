@@ -30,6 +30,7 @@
 #include <weft/detail/netpoll/netpoller.hpp>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 
 #include <liburing.h>
@@ -121,6 +122,12 @@ public:
     /// Submits what is there and runs deferred work, without waiting. 0 or an errno.
     int enter() noexcept;
 
+    /// Does that, or the errno of any other enter, tell that the kernel has let it in?
+    static constexpr bool admits(int error) noexcept {
+        // The deadline of a wait has passed, or a signal has come; what was submitted is submitted.
+        return error == 0 || error == ETIME || error == EINTR;
+    }
+
     /// Hands over entries only, as a full queue needs it. 0 or an errno.
     int submit() noexcept;
 
@@ -128,7 +135,7 @@ public:
     /// runs deferred work until none is left, within a bound. Takes no completion. If it is told
     /// that completions were dropped, which the kernel says once, it keeps that for take_loss() and
     /// rings the bell, since the owner may be about to sleep. Returns whether the kernel let it
-    /// enter.
+    /// enter at least once.
     bool enter_for_others() noexcept;
     /// Before the ring is enabled: the eventfd that ends the owner's sleep.
     void set_bell(int eventfd) noexcept { bell_ = eventfd; }

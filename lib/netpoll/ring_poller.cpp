@@ -362,15 +362,14 @@ void ring_poller::turn(unsigned enters, branch_list& readied) noexcept {
 void ring_poller::judge(int error) noexcept {
     if (later_ != nullptr) [[unlikely]] {
         lost_ |= error == EBADR;
-        if (error == 0) refusal_.admitted();
+        if (io_ring::admits(error)) refusal_.admitted();
+        return;
+    }
+    if (io_ring::admits(error)) {
+        refusal_.admitted();
         return;
     }
     switch (error) {
-    case 0:
-    case ETIME:  // The deadline of a wait has passed.
-    case EINTR:  // A signal; what was submitted is submitted.
-        refusal_.admitted();
-        return;
     case EAGAIN:  // No memory for a request: its entry stays, the next turn tries again.
     case ENOMEM:  // No memory for anything else: as before.
     case EBUSY:   // The kernel wants its completions taken before it takes entries.

@@ -10,6 +10,7 @@
 #include "lib/netpoll/refusal_time.hpp"
 #include "lib/netpoll/ring_poller.hpp"
 
+#include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/yield.hpp>
 
@@ -36,17 +37,33 @@ std::atomic<bool> refusing{false};
 std::atomic<int> refused{0};
 std::atomic<int> admitted{0};
 
+/// What a ring says that is entered while it does not refuse.
+enum class answer { all_done, interrupted, refused_the_second_time };
+std::atomic<answer> next_answer{answer::all_done};
+std::atomic<int> second_times{0};
+
+int end_with(int error) {
+    errno = error;
+    return -1;
+}
+
 system_calls refusing_calls() {
     system_calls table = kernel_system_calls();
     table.io_uring_enter = [](int fd, unsigned submit, unsigned wanted, unsigned flags,
                               const void* argument, std::size_t size) {
         if (!refusing) {
             ++admitted;
+            // These two enter nothing, so what waits in the ring goes on waiting.
+            if (next_answer == answer::interrupted) return end_with(EINTR);
+            if (next_answer == answer::refused_the_second_time) {
+                if (admitted % 2 != 0) return 0;
+                ++second_times;
+                return end_with(EAGAIN);
+            }
             return kernel_system_calls().io_uring_enter(fd, submit, wanted, flags, argument, size);
         }
         ++refused;
-        errno = EAGAIN;
-        return -1;
+        return end_with(EAGAIN);
     };
     return table;
 }
@@ -82,20 +99,30 @@ weft::task<> refuse_beside_a_long_task(std::chrono::nanoseconds kept) {
 
 /// Between two refusals the handler of the rescue signal is let in. Each round needs the ring for a
 /// poll of its own.
-weft::task<> refuse_the_owner_only(int rounds, std::chrono::nanoseconds kept) {
+weft::task<> refuse_the_owner_only(int rounds, std::chrono::nanoseconds kept, answer then) {
+    // A completion that waits in the ring, so that the handler enters again and again.
+    stream_pair ready = co_await weft::test::connected_pair();
+    auto early = weft::co_spawn(read_one(ready.server));
     std::vector<stream_pair> pairs;
     for (int i = 0; i < rounds; ++i) pairs.push_back(co_await weft::test::connected_pair());
+    co_await weft::sleep_for(1ms);  // Its poll is armed.
     std::vector<weft::join_handle<void>> readers;
     for (stream_pair& each : pairs) {
         readers.push_back(weft::co_spawn(read_one(each.server)));
         refusing = true;
         co_await until_refused();
+        if (&each == &pairs.front()) co_await ready.client.write_all(std::array{std::byte{1}});
+        admitted = 0;
+        next_answer = then;
         refusing = false;
-        const int before = admitted;
         ::pthread_kill(::pthread_self(), SIGURG);
-        weft::test::child_check(admitted > before, "the handler has not entered the ring");
+        weft::test::child_check(admitted > 0, "the handler has not entered the ring");
         keep_worker_for(kept);
     }
+    next_answer = answer::all_done;
+    weft::test::child_check((then == answer::refused_the_second_time) == (second_times > 0),
+                            "the handler was refused the second time");
+    co_await std::move(early);
     for (stream_pair& each : pairs) co_await each.client.write_all(std::array{std::byte{1}});
     for (auto& each : readers) co_await std::move(each);
 }
@@ -135,15 +162,19 @@ TEST_CASE("a ring that is seldom entered is not refused meanwhile", "[faults][ne
     CHECK(result.status == 0);
 }
 
+// It is let in even if a signal comes meanwhile, or it is refused when it comes once more.
 TEST_CASE("a ring that lets a signal handler in does not refuse", "[faults][netpoll]") {
     if (!weft::test::io_uring_starts()) { WEFT_SKIP("io_uring cannot start here"); }
     const weft::test::replaced_calls calls(refusing_calls());
-    const auto result = weft::test::run_in_child([] {
-        weft::detail::ring_poller::set_patience(600ms);
-        weft::test::run_on("io_uring", refuse_the_owner_only(10, refusal_time::longest_gap + 1ms),
-                           1);
-    });
-    INFO(result.describe());
-    CHECK(result.signal == 0);
-    CHECK(result.status == 0);
+    for (const answer then :
+         {answer::all_done, answer::interrupted, answer::refused_the_second_time}) {
+        const auto result = weft::test::run_in_child([then] {
+            weft::detail::ring_poller::set_patience(600ms);
+            weft::test::run_on(
+                "io_uring", refuse_the_owner_only(10, refusal_time::longest_gap + 1ms, then), 1);
+        });
+        INFO("answer " << static_cast<int>(then) << ": " << result.describe());
+        CHECK(result.signal == 0);
+        CHECK(result.status == 0);
+    }
 }
