@@ -5,15 +5,22 @@
 #include "support/catch.hpp"
 #include "support/environment.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 
 #include <weft/blocking.hpp>
 #include <weft/runtime.hpp>
+#include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
+#include <weft/yield.hpp>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 using weft::detail::affinity_mask;
@@ -112,4 +119,55 @@ TEST_CASE("pin: WEFT_PIN comes before the option", "[runtime_options]") {
     for (const auto& each : weft::run(look(), {.processors = 2, .pin = true}).workers) {
         CHECK(each == all);
     }
+}
+
+TEST_CASE("pin: a worker in the place of a blocked one may use its core, until it is wanted",
+          "[runtime_options]") {
+    const std::vector<int> all = own_cores();
+    if (all.size() < 2) WEFT_SKIP("there is one core");
+    const environment_variable none("WEFT_PIN", nullptr);
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    std::atomic<bool> blocked{false}, over{false};
+    // Of worker 2, which is made for it.
+    std::vector<int> helping, wanted;
+    std::atomic<bool> helped{false}, promoted{false}, pinned{false};
+    auto call = [&]() -> weft::task<> {
+        blocked = true;  // Whichever worker that is.
+        char byte = 0;
+        while (::read(ends[0], &byte, 1) != 1) {}  // The watchdog's signal may interrupt it.
+        co_return;
+    };
+    auto look_at_helper = [&]() -> weft::task<> {
+        bool for_good = false;  // Already before the last await.
+        for (; !over; co_await weft::yield()) {
+            const bool before = std::exchange(for_good, promoted);
+            if (weft::test::this_worker().index() != 2) continue;
+            if (!for_good && !helped.exchange(true)) helping = own_cores();
+            if (before && !pinned.exchange(true)) wanted = own_cores();
+        }
+    };
+    auto main = [&]() -> weft::task<> {
+        auto blocks = weft::co_spawn(call);
+        std::vector<weft::join_handle<void>> others;
+        for (int i = 0; i < 4; ++i) others.push_back(weft::co_spawn(look_at_helper));
+        const weft::test::patience wait;
+        // Asleep, since it would be all that the worker that is looked at has to do.
+        while (!helped && !wait.over()) co_await weft::sleep_for(std::chrono::milliseconds(1));
+        weft::this_runtime::set_processors(3);
+        // What runs there meanwhile goes on until its next await; then it keeps to its core.
+        promoted = true;
+        while (!pinned && !wait.over()) co_await weft::sleep_for(std::chrono::milliseconds(1));
+        const bool written = ::write(ends[1], "", 1) == 1;
+        over = true;
+        co_await std::move(blocks);
+        for (auto& each : others) co_await std::move(each);
+        CHECK(written);
+    };
+    weft::run(main(), {.processors = 2, .pin = true, .log = [](std::string_view) {}});
+    ::close(ends[0]);
+    ::close(ends[1]);
+    CHECK(blocked);
+    CHECK(helping == all);
+    CHECK(wanted == std::vector<int>{all[2 % all.size()]});
 }

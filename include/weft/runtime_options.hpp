@@ -61,10 +61,12 @@ struct runtime_options {
     bool compensate = true;
 
     /// Each worker keeps to one core: worker i to core i of the affinity mask of the thread that
-    /// makes the runtime, counted from the first again where there are more workers than cores. The
-    /// environment variable WEFT_PIN (0, 1) comes before the option. A thread or process that a
-    /// task starts inherits the core of its worker, as it inherits every affinity; the threads of
-    /// blocking() have all cores. The thread that calls run() gets its mask back at the end.
+    /// makes the runtime, counted from the first again where there are more workers than cores. A
+    /// worker that only runs in the place of others (`compensate`) has all cores of that mask,
+    /// until set_processors() makes it one of those that are wanted for good. The environment
+    /// variable WEFT_PIN (0, 1) comes before the option. A thread or process that a task starts
+    /// inherits the core of its worker, as it inherits every affinity; the threads of blocking()
+    /// have all cores. The thread that calls run() gets its mask back at the end.
     bool pin = false;
 
     netpoll_backend netpoll = netpoll_backend::automatic;

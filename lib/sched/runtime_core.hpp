@@ -275,6 +275,7 @@ private:
     std::chrono::nanoseconds longest_end() const noexcept;
     void destroy_suspended() noexcept;
     void pin_worker(std::uint32_t index) noexcept;
+    void repin(std::uint32_t first, std::uint32_t end) noexcept;
     void thread_main(std::uint32_t index);
     void serve_worker_zero();
     void serve_other_worker(worker_thread& self);

@@ -253,10 +253,18 @@ void runtime_core::give_up_start() {
     reports.stop();
 }
 
-// Of a thread that the watchdog may wait for.
+// Of a thread that the watchdog may wait for. A worker that only runs in the place of others keeps
+// to no core: that of the one which is blocked is free, and which one that is changes.
 void runtime_core::pin_worker(std::uint32_t index) noexcept {
     try {
-        if (cores_.count() == 0 || cores_.only(index).apply()) {
+        if (cores_.count() == 0) {
+            return;
+        }
+        if (index >= processor_count()) {
+            cores_.apply();  // Where this is refused, it keeps to the core that it has.
+            return;
+        }
+        if (cores_.only(index).apply()) {
             return;
         }
         const int error = errno;

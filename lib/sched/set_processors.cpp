@@ -43,6 +43,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -122,11 +123,24 @@ void runtime_core::change_processors(unsigned wanted) {
     if (running > worker_count()) {
         start_more_workers(running - worker_count(), usual_entries);
     }
-    const bool one = wanted_.processors() == 1;
+    const std::uint32_t before = wanted_.processors();
+    const bool one = before == 1;
     wanted_.set_processors(wanted);
+    repin(std::min(before, wanted), std::max(before, wanted));
     adjust_running(*this, running);
     if (one) {
         end_solitude();
+    }
+}
+
+// Each does it itself before it runs anything: also one that is recalled only then, and one that
+// runs in the place of another already.
+void runtime_core::repin(std::uint32_t first, std::uint32_t end) noexcept {
+    if (cores_.count() == 0) {
+        return;
+    }
+    for (std::uint32_t i = first; i < std::min(end, worker_count()); ++i) {
+        workers_[i].set_attention(attention::pin_changed);
     }
 }
 

@@ -638,6 +638,9 @@ bool worker_thread::serve_attention() noexcept {
         }
         verify_waits(searching);
     }
+    if (is_set(attention::pin_changed)) {
+        runtime_->pin_worker(index_);
+    }
     if (is_set(attention::retire)) {
         retire_if_asked(*this, *runtime_);
         runtime_->dog.work_begins();  // It may have been away, and the watchdog may rest.

@@ -37,6 +37,7 @@ enum class attention : std::uint32_t {
     calls_wait = 512,    ///< Start the timer that watches over the queue of the blocking pool.
     retire = 1024,       ///< The worker may have been asked to give its processor up.
     waits_noted = 2048,  ///< Ask the kernel about waits that have been unverified for long.
+    pin_changed = 4096,  ///< The worker is to keep to one core, or not to any more.
 };
 
 /// How many awaits may finish without a trip through the run queue, for each resume.
