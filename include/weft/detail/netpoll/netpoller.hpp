@@ -116,7 +116,7 @@ public:
     /// the owner take a turn, which takes a moment; false if that cannot be done. Then
     /// take_for_owner() wakes those for whom it found something, and ends what has been closed;
     /// what is not there yet, the next call finds. The owner calls it as well, when it leaves its
-    /// loop, and in a task that waits for the end of what may be there.
+    /// loop.
     virtual bool interrupt_owner(::pid_t) noexcept { return false; }
     virtual void take_for_owner(branch_list&) noexcept {}
 
