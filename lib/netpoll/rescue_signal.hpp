@@ -16,7 +16,7 @@
 //     it comes between instructions of              and finds
 //     the loop of a worker: turns, the lists of     no branch in the run mark: it only enters
 //     polls, handed work, sleep, retirement, the
-//     end of a task, of a worker, of a runtime
+//     end of a worker, of a runtime
 //     arming, and gathering a send                  arming_guard held: it only enters
 //     itself                                        nothing: it blocks all signals
 //     the start and end of the thread               no poller: the thread-local is set last, and
@@ -43,6 +43,16 @@
 //     or a few where the kernel takes the entries one by one. Who waits for a lock that the
 //     interrupted task holds waits for as long, as if the kernel had taken the thread off its
 //     processor; spin locks yield then.
+//
+// The end of a task, by its worker, is of that second kind: the mark stays until it is over, since
+// for a detached task it runs the user's code, on_failure and the destructors of what the frame
+// held, which may keep the thread. What weft does about it before and after (the counts of tasks,
+// the join word, the waiter's way into runnext, the begin of a drain, the name that a watchdog may
+// be reading, the list of free control blocks) is nothing that a task does not do by itself when it
+// spawns, drops handles of tasks that have ended, stops others and sets timers. A turn in the
+// handler touches none of these words and lists, waits for none of these locks, and readies nobody:
+// what it has to say is in the list of handed_list.hpp, which the owner takes before it sleeps,
+// when the mark has ended. Nor can it meet a ring that goes: no worker leaves its loop with a mark.
 //
 // Everything that is not atomic is the owner's own, and only the compiler could reorder it. The
 // mark is set by a release and followed by a signal fence when it is cleared, the guard has a fence

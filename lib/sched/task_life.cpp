@@ -217,6 +217,16 @@ void dispose_ended(task_control* ended) noexcept {
         [](task_control* kept) { return kept->next_free(); });
 }
 
+// A task that nobody will ever ask about. What it leaves behind is the user's code, which may keep
+// this worker for long: so the task ends only after that, and until then the watchdog finds its
+// name (run_mark.hpp). What ends inside the frame has ended when the frame has.
+void end_detached(task_control& ended) noexcept {
+    report_if_failed(ended);
+    if (const auto frame = std::exchange(ended.main_branch.handle, nullptr)) { frame.destroy(); }
+    ended.join.finish();
+    release(&ended);
+}
+
 void tell_waiter(const join_word<layer, branch>::finish_result& found) noexcept {
     if (found.waiter == nullptr) { return; }
     if (found.foreign) {
@@ -269,10 +279,15 @@ void worker_thread::finish_task() noexcept {
     const bool is_main = runtime.is_main(*ended);
     // Counted before anybody can learn of the end, so that who has joined a task finds it counted.
     runtime.task_ended(*this, is_main);
+    if (ended->join.is_abandoned()) {
+        end_detached(*ended);
+        return;
+    }
     const auto found = ended->join.finish();
     if (found.abandoned) {
-        report_if_failed(*ended);
-        dispose_ended(ended);
+        // At this very moment. Nobody else knows the task, so its end can still come later.
+        ended->join.reset();
+        end_detached(*ended);
     } else if (found.waiter != nullptr && !found.foreign &&
                &found.waiter->owner->runtime() == &runtime) {
         // The control block belongs to the handle now.

@@ -260,15 +260,16 @@ void worker_thread::execute(branch* running) noexcept {
     if (begin(*running)) {
         running->handle.resume();
     }
-    p.mark.end();
-    // Whoever interrupts this thread from now on must see that no task runs (rescue_signal.cpp).
-    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (finished_ != nullptr) {
         if (forked()) [[unlikely]] {
             used_in_fork();  // What ends a task takes locks that nobody in this process releases.
         }
         finish_task();
     }
+    // Not before: what a task leaves behind is the user's code too, and may keep this worker.
+    p.mark.end();
+    // Whoever interrupts this thread from now on must see that no task runs (rescue_signal.cpp).
+    std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -132,6 +132,30 @@ void drop_against_finish() {
     all.check_end();
 }
 
+// As worker_thread::finish_task(): it asks first, and finishes for good when all is done.
+void drop_against_finish_of_two_steps() {
+    fixture all;
+    model::run_threads(model::named_thread{"owner",
+                                           [&] {
+                                               block->owners = 5;
+                                               if (!block->word.abandon()) {
+                                                   model::check(block->result == 42, "no result");
+                                                   destroy_block();
+                                               }
+                                           }},
+                       model::named_thread{"task", [&] {
+                                               block->result = 42;
+                                               if (!block->word.is_abandoned()) {
+                                                   if (!block->word.finish().abandoned) return;
+                                                   block->word.reset();
+                                               }
+                                               model::check(block->owners == 5, "not yet its own");
+                                               block->word.finish();
+                                               destroy_block();
+                                           }});
+    all.check_end();
+}
+
 void cancelled_await_against_finish() {
     fixture all;
     model::run_threads(model::named_thread{"awaiter", [&] { await_task(all.waiting); }},
@@ -314,6 +338,7 @@ void desert_a_thread() {
 const model::scenario scenarios[] = {
     {"await", await_against_finish},
     {"drop", drop_against_finish},
+    {"drop while the end has two steps", drop_against_finish_of_two_steps},
     {"cancelled await", cancelled_await_against_finish},
     {"foreign thread", foreign_thread_waits},
     {"poll", poll_until_finished},

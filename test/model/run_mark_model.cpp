@@ -40,12 +40,12 @@ struct fixture {
     }
 
     /// As the watchdog's report: nothing of another life is read, and nothing that is being
-    /// written.
-    void examine() {
+    /// written. True: there was a name.
+    bool examine() {
         const auto seen = mark.look<sight>();
-        if (seen.branch == nullptr) { return; }
+        if (seen.branch == nullptr) { return false; }
         block& of = *seen.branch;
-        examined.examine(
+        return examined.examine(
             of, [&] { return has_ended(of, seen.life); },
             [&] {
                 model::check(of.name == static_cast<int>(seen.life), "the name of another life");
@@ -113,6 +113,32 @@ void the_same_run() {
                             }});
 }
 
+// A detached task ends after what it has left behind, and has its name until then.
+void the_task_leaves_something_behind() {
+    fixture all;
+    layer::atomic<bool> destroys{false};
+    layer::atomic<bool> destroyed{false};
+    model::run_threads(model::named_thread{"worker",
+                                           [&] {
+                                               all.run(all.blocks[0], 0);
+                                               // Detached while it began to end.
+                                               all.end(all.blocks[0]);
+                                               all.blocks[0].join.reset();
+                                               destroys.store(true, order::seq_cst);
+                                               destroyed.store(true, order::seq_cst);
+                                               all.end(all.blocks[0]);
+                                               all.give_back(all.blocks[0]);
+                                               all.mark.end();
+                                           }},
+                       model::named_thread{"watchdog", [&] {
+                                               const bool before = destroys.load(order::seq_cst);
+                                               const bool named = all.examine();
+                                               const bool over = destroyed.load(order::seq_cst);
+                                               model::check(named || !before || over,
+                                                            "no name while it is kept");
+                                           }});
+}
+
 // The task ends on the worker that runs it.
 void the_task_ends() {
     fixture all;
@@ -176,6 +202,7 @@ void the_joiner_gives_back() {
 const model::scenario scenarios[] = {
     {"one run or none", one_run_or_none},
     {"the same run", the_same_run},
+    {"the task leaves something behind", the_task_leaves_something_behind},
     {"the task ends", the_task_ends},
     {"the task ends elsewhere", the_task_ends_elsewhere},
     {"the joiner gives back", the_joiner_gives_back},

@@ -15,6 +15,9 @@
 // read-modify-write came second. A waiter that is cancelled takes itself out by compare-and-swap;
 // when that fails, the finisher has taken it and will complete it.
 //
+// A finisher that reads `abandoned` comes second in any case. It may do first what belongs to the
+// end, and exchange then, which only those learn who examine the object (run_mark.hpp).
+//
 // Desertion. At the end of a runtime frames are destroyed in any order, so a handle may go before
 // the awaiter that waits on it, perhaps in another runtime that ends, is cancelled or finishes the
 // task at the same time. desert() is the exchange of an owner that does not care what it finds: a
@@ -96,6 +99,12 @@ public:
                 .foreign = (found & foreign_tag) != 0};
     }
 
+    /// Finisher, before finish(): is the object its own already? It may do then what has to come
+    /// before the end. Acquire pairs with abandon() and desert(), as that of finish() does.
+    bool is_abandoned() const noexcept {
+        return word_.load(std::memory_order_acquire) == abandoned_value;
+    }
+
     /// Finisher: its last touch of the object unless the result says `abandoned`. Release publishes
     /// the result, acquire takes over a waiter's contents or what the owner did before it left.
     /// seq_cst: pairs with finished() of who examines the object.
@@ -113,6 +122,7 @@ public:
 
     /// Owner, before the object is used again. Release pairs with the acquire in finished(): who
     /// asks for the last task of the object, and reads this, sees that another one lives in it.
+    /// Also a finisher that found the object abandoned, and is not done with it: finishes again.
     void reset() noexcept { word_.store(running_value, std::memory_order_release); }
 
 private:

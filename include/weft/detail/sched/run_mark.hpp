@@ -24,6 +24,11 @@
 // after it finds the reader. That costs who gives a block back one load of a word that hardly ever
 // changes. Reading takes a microsecond.
 //
+// What a detached task leaves behind (parameters, its closure, a failure for on_failure) is the
+// user's code, and its worker runs it: it belongs to the run of the task. The mark ends after it,
+// and so does the task, for the examination: nobody else can ask whether it has ended, so the
+// worker says so when that code has returned. A name is found for as long as it runs.
+//
 // Rejected: a lock for each block (every spawn and every end would pay); copies of name and spawn
 // site in the mark (every switch would pay).
 #pragma once
