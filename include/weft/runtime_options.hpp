@@ -126,7 +126,8 @@ struct runtime_options {
     /// to 32 of them wait for that thread, more are left out, and how many were is told afterwards.
     /// Where the system refuses that thread, the one that watches over the tasks waits: until it
     /// can go on, no task is asked to yield, none runs in the place of one that keeps its worker,
-    /// and a wait for a socket may be late.
+    /// and a wait for a socket may be late. Where it refuses both, the worker waits that has
+    /// something to say.
     std::function<void(std::string_view)> log = nullptr;
 
     /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket

@@ -28,12 +28,22 @@ void report_queue::put(entry said) noexcept {
     }
     ring_[(first_ + count_) % ring_.size()] = std::move(said);
     ++count_;
-    if (!thread_.joinable()) { start_thread(); }
-    changed_.notify_one();
+    if (thread_.joinable() || start_thread()) {
+        changed_.notify_one();
+        return;
+    }
+    if (unwatched_) {
+        write_all(held);
+        return;
+    }
+    // seq_cst: before the look at the watchdog's word, see the head of report_queue.hpp.
+    unserved_.store(true, std::memory_order_seq_cst);
+    held.unlock();
+    runtime_.dog.work_begins();
 }
 
 // Whoever says something first may be a worker that keeps to one core.
-void report_queue::start_thread() noexcept {
+bool report_queue::start_thread() noexcept {
     try {
         const block_signals blocked;
         thread_ = std::thread([this] {
@@ -43,7 +53,8 @@ void report_queue::start_thread() noexcept {
             run();
         });
         unserved_.store(false, std::memory_order_relaxed);
-    } catch (const std::exception&) { unserved_.store(true, std::memory_order_relaxed); }
+        return true;
+    } catch (const std::exception&) { return false; }
 }
 
 void report_queue::run() noexcept {
@@ -67,6 +78,10 @@ void report_queue::write_first(std::unique_lock<std::mutex>& held) noexcept {
     held.lock();
 }
 
+void report_queue::write_all(std::unique_lock<std::mutex>& held) noexcept {
+    while (count_ != 0 && !thread_.joinable()) { write_first(held); }
+}
+
 void report_queue::write(const entry& said) noexcept {
     runtime_.log(said.line.empty() ? said.literal : std::string_view(said.line));
 }
@@ -84,8 +99,14 @@ void report_queue::tell_left_out(std::uint64_t count) noexcept {
 void report_queue::write_unserved() noexcept {
     if (!unserved_.load(std::memory_order_relaxed)) [[likely]] { return; }
     std::unique_lock held(mutex_);
-    while (count_ != 0 && !thread_.joinable()) { write_first(held); }
+    write_all(held);
     unserved_.store(false, std::memory_order_relaxed);
+}
+
+void report_queue::go_unwatched() noexcept {
+    std::unique_lock held(mutex_);
+    unwatched_ = true;
+    write_all(held);
 }
 
 void report_queue::stop() noexcept {

@@ -16,9 +16,14 @@
 //
 // A runtime that has nothing to say has no such thread. While the log does not return, the ring
 // fills up; what finds it full is left out, and the last line that did not is followed by one that
-// tells how many were. Where the system refuses the thread, the next line tries again;
-// meanwhile the watchdog writes what is there itself, between two looks, and a log that blocks then
-// blocks it.
+// tells how many were.
+//
+// Where the system refuses the thread, the next line tries again; meanwhile the watchdog writes
+// what is there itself, between two looks, and a log that blocks then blocks it. It does not rest
+// while a line is unserved: it stores that it rests and then asks for such lines, whoever says one
+// stores that it is there and then looks whether the watchdog rests, and wakes it; all of that is
+// sequentially consistent, so one of them sees the other (rest_word.hpp has the same for workers).
+// Without a watchdog whoever says something writes it, since nobody else would.
 //
 // Who may touch what: everything under the mutex, which nobody holds while he logs.
 //
@@ -50,13 +55,18 @@ public:
     report_queue& operator=(const report_queue&) = delete;
 
     /// Any thread that holds no lock of weft but that of the controllers. Does not wait for the
-    /// log. Needs no memory but for the thread.
+    /// log, unless there is neither a thread for it nor a watchdog. Needs no memory but for the
+    /// thread.
     void say(std::string line) noexcept { put({std::move(line), {}}); }
     /// The same for a text that is never destroyed, where there is no memory for another.
     void say_in_short(std::string_view literal) noexcept { put({{}, literal}); }
 
     /// Watchdog: writes what is there if the thread could not be started.
     void write_unserved() noexcept;
+    /// Watchdog, about to rest: are there such lines? seq_cst: see the head of this file.
+    bool any_unserved() const noexcept { return unserved_.load(std::memory_order_seq_cst); }
+    /// Starter: there is no watchdog, and will be none.
+    void go_unwatched() noexcept;
 
     /// Whoever ends the runtime, or its start, when no worker and no watchdog runs any more:
     /// returns when all is written. What is said afterwards is written by who says it.
@@ -69,10 +79,11 @@ private:
     };
 
     void put(entry said) noexcept;
-    void start_thread() noexcept;
+    bool start_thread() noexcept;
     void run() noexcept;
     void write(const entry& said) noexcept;
     void write_first(std::unique_lock<std::mutex>& held) noexcept;
+    void write_all(std::unique_lock<std::mutex>& held) noexcept;
     void tell_left_out(std::uint64_t count) noexcept;
 
     runtime_core& runtime_;
@@ -82,8 +93,10 @@ private:
     std::size_t first_ = 0;
     std::size_t count_ = 0;
     std::uint64_t left_out_ = 0;
+    bool unwatched_ = false;
     bool ending_ = false;
-    /// Lines are there, and no thread. Relaxed throughout: the mutex orders the rest.
+    /// Lines are there, and no thread. Relaxed but for who is about to rest, and who wakes him: the
+    /// mutex orders the rest.
     std::atomic<bool> unserved_{false};
     std::thread thread_;
 };

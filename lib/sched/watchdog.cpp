@@ -53,6 +53,7 @@ void watchdog::start(const sigset_t& mask_in_fork) {
             "their worker busy are neither asked to yield nor reported, and keep the sockets that "
             "wait there; raise the limit on threads (ulimit -u)",
             error.what()));
+        runtime_.reports.go_unwatched();
     }
 }
 
@@ -108,7 +109,7 @@ void watchdog::run() noexcept {
 
 void watchdog::rest() noexcept {
     if (!rest_.begin_rest([this] { return runtime_.idle.all_parked(); },
-                          [this] { return any_wait_noted(); })) {
+                          [this] { return runtime_.reports.any_unserved() || any_wait_noted(); })) {
         return;
     }
     while (rest_.value() == rest_.resting) {

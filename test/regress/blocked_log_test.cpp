@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "support/call_gate.hpp"
 #include "support/catch.hpp"
+#include "support/child_process.hpp"
 #include "support/kept_log.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
@@ -13,6 +15,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 // A log that does not return kept the watchdog, or a worker that fired the timer of its report. Now
 // a thread of its own waits for it, and nobody else.
@@ -122,4 +129,70 @@ TEST_CASE("lines that find no room while the log blocks are left out and counted
     CHECK(blocked);
     CHECK(log.count("another line") == 32);
     CHECK(log.lines().back().find("8 lines were left out") != std::string::npos);
+}
+
+namespace {
+
+/// In a child of a user of its own, who may have so many threads and processes.
+void limit_threads(rlim_t count) {
+    const rlimit limit{count, 1000};
+    weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "no limit");
+    weft::test::child_check(::setresuid(54322, 54322, 54322) == 0, "no user");
+}
+
+}  // namespace
+
+// The system refuses the thread that would write it, and the watchdog rests.
+TEST_CASE("fault 6: thread creation fails: calls that wait are reported meanwhile", "[regress]") {
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
+    const auto result = weft::test::run_in_child([] {
+        // The caller, the watchdog, and one for calls; ThreadSanitizer has one of its own.
+        limit_threads(weft::test::thread_sanitizer ? 4 : 3);
+        call_gate hold;
+        std::atomic<bool> told{false};
+        auto log = [&](std::string_view line) {
+            if (line.find("given to blocking() wait") != line.npos) told = true;
+        };
+        auto pass = [&]() -> weft::task<> { co_await weft::blocking([&] { hold.pass(); }); };
+        unsigned threads = 0;
+        bool meanwhile = false;
+        auto main = [&]() -> weft::task<> {
+            std::vector<weft::join_handle<void>> running;
+            for (int i = 0; i < 5; ++i) running.push_back(weft::co_spawn(pass()));
+            co_await weft::sleep_for(5s);
+            threads = static_cast<unsigned>(weft::this_runtime::statistics().blocking_threads);
+            meanwhile = told;
+            hold.open();
+            for (auto& each : running) co_await std::move(each);
+        };
+        weft::run(main(), {.processors = 1, .log = log});
+        weft::test::child_check(threads == 1, "the number of threads");
+        weft::test::child_check(told, "never told");
+        weft::test::child_check(meanwhile, "told when it was over");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+}
+
+TEST_CASE("fault 6: thread creation fails: without a watchdog lines are written at once",
+          "[regress]") {
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(1);
+        kept_log log;
+        bool at_once = false;
+        auto main = [&]() -> weft::task<> {
+            auto& core = weft::test::this_core();
+            weft::test::child_check(!core.dog.watches(), "there is a watchdog");
+            core.reports.say("a line");
+            at_once = log.count("a line") == 1;
+            co_return;
+        };
+        weft::run(main(), {.processors = 1, .log = log.sink()});
+        weft::test::child_check(at_once, "not written");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
 }
