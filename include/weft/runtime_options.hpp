@@ -76,8 +76,9 @@ struct runtime_options {
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(1);
 
     /// How long the end of a runtime waits for a worker whose task does not come back from its own
-    /// code, and then for calls of blocking() that tasks wait for. Then on_hang is called. Time in
-    /// which the whole process is stopped does not count. Positive.
+    /// code, then for the log to return from each line that is left, and then for calls of
+    /// blocking() that tasks wait for. Then on_hang is called. Time in which the whole process is
+    /// stopped does not count. Positive.
     std::chrono::nanoseconds shutdown_timeout = std::chrono::seconds(10);
 
     /// A task that has kept its worker for so long without an await that lets others in (any that
@@ -110,9 +111,10 @@ struct runtime_options {
 
     /// Called with a report when a task does not come back for shutdown_timeout while the runtime
     /// ends, or a call that was given to blocking() does not, or a destructor of what a task has
-    /// left behind; once for each of the three. If it returns, the runtime goes on waiting. It runs
-    /// on a thread of weft, or on the one that has called run(), and must not throw. Default:
-    /// writes the report to the log and calls std::terminate.
+    /// left behind, or the log; once for each of the four. If it returns, the runtime goes on
+    /// waiting. It runs on a thread of weft, or on the one that has called run() or made the
+    /// runtime, and must not throw. Default: writes the report to the log, or, where it is about
+    /// the log, to the standard error stream if that takes it at once, and calls std::terminate.
     std::function<void(std::string_view)> on_hang = nullptr;
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from
@@ -121,13 +123,14 @@ struct runtime_options {
     ///
     /// It must not block. What it keeps waiting then is whoever has something to say of its own:
     /// the start of a runtime, a task that drops a handle or fails, and the end of the runtime,
-    /// which comes when all is written. Lines about tasks that run for long, about processors and
-    /// about calls that wait come from a thread for such lines alone, so no other task is kept; up
-    /// to 32 of them wait for that thread, more are left out, and how many were is told afterwards.
+    /// which comes when all is written (see shutdown_timeout). Lines about tasks that run for long,
+    /// about processors and about calls that wait come from a thread for such lines alone, so no
+    /// other task is kept; up to 32 of them wait for that thread, more are left out, and how many
+    /// were is told afterwards.
     /// Where the system refuses that thread, the one that watches over the tasks waits: until it
-    /// can go on, no task is asked to yield, none runs in the place of one that keeps its worker,
-    /// and a wait for a socket may be late. Where it refuses both, the worker waits that has
-    /// something to say.
+    /// can go on, no task is asked to yield, none runs in the place of one that keeps its worker, a
+    /// wait for a socket may be late, and nothing is said about what keeps the end. Where it
+    /// refuses both, the worker waits that has something to say.
     std::function<void(std::string_view)> log = nullptr;
 
     /// Ignore SIGPIPE while its disposition is the default one, so that writing to a pipe or socket

@@ -15,8 +15,10 @@
 //     stop()     ends the thread when the ring is empty; so the end of a runtime writes all
 //
 // A runtime that has nothing to say has no such thread. While the log does not return, the ring
-// fills up; what finds it full is left out, and the last line that did not is followed by one that
-// tells how many were.
+// fills up; what finds it full is left out, and counted in the last line that did not: that one is
+// followed by another that tells how many were. Whoever says something only once has not said it
+// then, and says it again. A log that does not return at the end is reported as what else keeps the
+// end (runtime_options::on_hang).
 //
 // Where the system refuses the thread, the next line tries again; meanwhile the watchdog writes
 // what is there itself, between two looks, and a log that blocks then blocks it. It does not rest
@@ -56,10 +58,10 @@ public:
 
     /// Any thread that holds no lock of weft but that of the controllers. Does not wait for the
     /// log, unless there is neither a thread for it nor a watchdog. Needs no memory but for the
-    /// thread.
-    void say(std::string line) noexcept { put({std::move(line), {}}); }
+    /// thread. False: there was no room, or the runtime has ended, and nobody will read the line.
+    bool say(std::string line) noexcept { return put({std::move(line), {}}); }
     /// The same for a text that is never destroyed, where there is no memory for another.
-    void say_in_short(std::string_view literal) noexcept { put({{}, literal}); }
+    bool say_in_short(std::string_view literal) noexcept { return put({{}, literal}); }
 
     /// Watchdog: writes what is there if the thread could not be started.
     void write_unserved() noexcept;
@@ -69,21 +71,24 @@ public:
     void go_unwatched() noexcept;
 
     /// Whoever ends the runtime, or its start, when no worker and no watchdog runs any more:
-    /// returns when all is written. What is said afterwards is written by who says it.
+    /// returns when all is written. If the log does not return for shutdown_timeout, says so; see
+    /// runtime_options::on_hang. What is said afterwards is left out.
     void stop() noexcept;
 
 private:
     struct entry {
         std::string line;
         std::string_view literal;
+        std::uint64_t left_out = 0;  ///< Lines that found no room behind this one.
     };
 
-    void put(entry said) noexcept;
+    bool put(entry said) noexcept;
     bool start_thread() noexcept;
     void run() noexcept;
     void write(const entry& said) noexcept;
     void write_first(std::unique_lock<std::mutex>& held) noexcept;
     void write_all(std::unique_lock<std::mutex>& held) noexcept;
+    void await_thread(std::unique_lock<std::mutex>& held) noexcept;
     void tell_left_out(std::uint64_t count) noexcept;
 
     runtime_core& runtime_;
@@ -92,9 +97,10 @@ private:
     std::array<entry, 32> ring_;
     std::size_t first_ = 0;
     std::size_t count_ = 0;
-    std::uint64_t left_out_ = 0;
+    std::uint64_t written_ = 0;
     bool unwatched_ = false;
     bool ending_ = false;
+    bool ended_ = false;  ///< The thread, as far as it needs the runtime.
     /// Lines are there, and no thread. Relaxed but for who is about to rest, and who wakes him: the
     /// mutex orders the rest.
     std::atomic<bool> unserved_{false};

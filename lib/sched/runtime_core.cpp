@@ -250,9 +250,9 @@ void runtime_core::saturation_timer::report() noexcept {
     if (waited < saturation_period || now < next_report_) {
         return;
     }
-    next_report_ = after(now, saturation_report_period);
+    bool kept = false;
     try {
-        owner_.reports.say(fmt::format(
+        kept = owner_.reports.say(fmt::format(
             "weft: {} calls that were given to blocking() wait, the first one for {} ms, since all "
             "{} threads for them are busy; raise runtime_options::blocking_threads (or the limit "
             "on threads, ulimit -u), or use try_blocking()",
@@ -260,10 +260,11 @@ void runtime_core::saturation_timer::report() noexcept {
             std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(),
             owner_.blocking.machines()));
     } catch (const std::bad_alloc&) {
-        owner_.reports.say_in_short(
+        kept = owner_.reports.say_in_short(
             "weft: calls that were given to blocking() wait, since all threads for them are busy, "
             "and there is no memory to say more");
     }
+    if (kept) { next_report_ = after(now, saturation_report_period); }
 }
 
 }  // namespace weft::detail

@@ -184,6 +184,8 @@ public:
     }
     /// The same for a destructor of what a task has left behind (end_watch.hpp).
     void report_destructor(std::string_view task);
+    /// The same for a log that does not return from a line (report_queue.hpp).
+    void report_log();
 
     /// Calls the user's code: with nothing locked, and not where others rely on the caller; there
     /// `reports` takes the line.
@@ -246,7 +248,7 @@ private:
 
     void change_processors(unsigned wanted);
     void end_solitude() noexcept;
-    void report_unfollowed(bool seen, std::string_view why) noexcept;
+    bool report_unfollowed(bool seen, std::string_view why) noexcept;
     void start_more_workers(std::uint32_t count, unsigned entries);
     void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,
                             const std::shared_ptr<late_start>& round);
@@ -268,7 +270,7 @@ private:
     void report_calls();
     void dismiss_waiting_threads();
     template <class Format>
-    void tell_hang(std::string_view in_short, Format&& format);
+    void tell_hang(std::string_view in_short, Format&& format, bool log_returns = true);
     std::string log_all_asleep();
     void log_failure(const task_failure& failure) const;
     void await_workers(std::unique_lock<std::mutex>& held, std::chrono::nanoseconds limit);

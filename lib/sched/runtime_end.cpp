@@ -11,6 +11,10 @@
 #include <algorithm>
 #include <optional>
 
+#include <poll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 // How a runtime ends: tasks get a grace period, are stopped, and what is left of them is destroyed
 // when no worker runs any more.
 
@@ -20,6 +24,15 @@ namespace {
 
 /// Longer waits have no end: added to a time they would overflow.
 constexpr std::chrono::hours longest_wait{24 * 365};
+
+/// For the last line of a process whose log may be this stream, and blocked.
+void write_if_ready(std::string_view line) noexcept {
+    pollfd stream{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&stream, 1, 0) != 1 || (stream.revents & POLLOUT) == 0) { return; }
+    char end = '\n';
+    const iovec parts[] = {{const_cast<char*>(line.data()), line.size()}, {&end, 1}};
+    [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, parts, 2);
+}
 
 /// What a wait for workers counts at once; see await_workers().
 constexpr std::chrono::nanoseconds wait_slice = std::chrono::milliseconds(200);
@@ -169,7 +182,7 @@ std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
 // milliseconds; where there is no memory for what it says, `in_short` is better than no report.
 // Returns only if the handler does.
 template <class Format>
-void runtime_core::tell_hang(std::string_view in_short, Format&& format) {
+void runtime_core::tell_hang(std::string_view in_short, Format&& format, bool log_returns) {
     std::string text;
     std::string_view report = in_short;
     try {
@@ -182,8 +195,22 @@ void runtime_core::tell_hang(std::string_view in_short, Format&& format) {
         options_.on_hang(report);
         return;
     }
-    log(report);
+    if (log_returns) {
+        log(report);
+    } else {
+        write_if_ready(report);
+    }
     std::terminate();
+}
+
+void runtime_core::report_log() {
+    const auto format = [](auto waited) {
+        return fmt::format(
+            "weft: for {} ms the end of the runtime waits for the log to return from a line; "
+            "runtime_options::log, or whoever reads the standard error stream, must not block",
+            waited);
+    };
+    tell_hang("weft: the end of the runtime waits for the log to return", format, false);
 }
 
 void runtime_core::report_hang(std::string_view tasks) {

@@ -98,21 +98,22 @@ void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time
             change_processors(*found);
         }
     } catch (const std::exception& error) {
-        if (found || !std::exchange(look_failure_reported_, true)) {
-            report_unfollowed(found.has_value(), error.what());
+        if (found || !look_failure_reported_) {
+            const bool kept = report_unfollowed(found.has_value(), error.what());
+            look_failure_reported_ = look_failure_reported_ || (kept && !found);
         }
     }
 }
 
-void runtime_core::report_unfollowed(bool seen, std::string_view why) noexcept {
+bool runtime_core::report_unfollowed(bool seen, std::string_view why) noexcept {
     try {
-        reports.say(fmt::format(
+        return reports.say(fmt::format(
             "weft: {}; it stays at {} ({})",
             seen ? "the machine gives this process another number of processors than before"
                  : "the number of processors that the machine gives cannot be read",
             processor_count(), why));
     } catch (const std::bad_alloc&) {
-        reports.say_in_short(
+        return reports.say_in_short(
             "weft: there is no memory to follow the number of processors that the machine gives");
     }
 }

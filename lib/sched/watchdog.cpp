@@ -327,20 +327,21 @@ void watchdog::start_compensating(watched& of) noexcept {
 }
 
 void watchdog::report_no_worker(std::string_view why) noexcept {
-    if (std::exchange(failure_reported_, true)) { return; }
+    if (failure_reported_) { return; }
     try {
-        runtime_.reports.say(fmt::format("weft: a task keeps a worker, and none can run in its "
-                                         "place; what is ready waits ({})",
-                                         why));
+        failure_reported_ = runtime_.reports.say(
+            fmt::format("weft: a task keeps a worker, and none can run in its place; what is ready "
+                        "waits ({})",
+                        why));
     } catch (const std::bad_alloc&) {
-        runtime_.reports.say_in_short(
+        failure_reported_ = runtime_.reports.say_in_short(
             "weft: a task keeps a worker, and there is no memory for one in its place");
     }
 }
 
 void watchdog::report_used_up() noexcept {
-    if (std::exchange(used_up_reported_, true)) { return; }
-    runtime_.reports.say_in_short(
+    if (used_up_reported_) { return; }
+    used_up_reported_ = runtime_.reports.say_in_short(
         "weft: tasks keep all workers, and as many besides that ran in their place; what is ready "
         "waits. In long computations co_await checkpoint() now and then, or make them, and calls "
         "that block, through co_await blocking(...)");

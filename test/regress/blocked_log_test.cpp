@@ -112,23 +112,115 @@ TEST_CASE("a log that blocks does not keep the worker that fires the timer of a 
     CHECK(log.count("given to blocking() wait") == 1);
 }
 
+// What comes later comes after the note.
 TEST_CASE("lines that find no room while the log blocks are left out and counted", "[regress]") {
-    call_gate log_blocks;
+    call_gate first_blocks, next_blocks;
     kept_log log;
-    bool blocked = false;
+    bool blocked = false, again = false, later = false;
+    int kept = 0;
+    auto sink = [&, keep = log.sink()](std::string_view line) {
+        keep(line);
+        if (line == "the first line") first_blocks.pass();
+        if (line == "another line") next_blocks.pass();
+    };
     auto main = [&]() -> weft::task<> {
         auto& reports = weft::test::this_core().reports;
         reports.say("the first line");
-        blocked = spin_until([&] { return log_blocks.inside() == 1; });
-        for (int i = 0; i < 40; ++i) reports.say_in_short("another line");
-        log_blocks.open();
+        blocked = spin_until([&] { return first_blocks.inside() == 1; });
+        for (int i = 0; i < 40; ++i) kept += reports.say_in_short("another line") ? 1 : 0;
+        first_blocks.open();
+        again = spin_until([&] { return next_blocks.inside() == 1; });
+        later = reports.say("a later line");
+        next_blocks.open();
         co_return;
     };
     weft::test::watchdog watchdog(60s, hangs);
-    weft::run(main(), {.processors = 1, .log = blocked_by(log_blocks, "the first line", log)});
+    weft::run(main(), {.processors = 1, .log = sink});
     CHECK(blocked);
+    CHECK(again);
+    CHECK(kept == 32);
+    CHECK(later);
     CHECK(log.count("another line") == 32);
-    CHECK(log.lines().back().find("8 lines were left out") != std::string::npos);
+    const auto lines = log.lines();
+    REQUIRE(lines.size() > 2);
+    CHECK(lines[lines.size() - 2].find("8 lines were left out") != std::string::npos);
+    CHECK(lines.back() == "a later line");
+}
+
+// It was counted as said although nobody had room for it.
+TEST_CASE("what is reported once is reported when there is room again", "[regress]") {
+    call_gate log_blocks;
+    kept_log log;
+    std::atomic<bool> kept{false}, over{false};
+    bool blocked = false, looked = false, reported = false;
+    const char* const line = "as many besides that ran in their place";
+    auto keep = [&]() -> weft::task<> {
+        kept = true;
+        spin_until([&] { return over.load(); });
+        co_return;
+    };
+    auto main = [&]() -> weft::task<> {
+        auto& core = weft::test::this_core();
+        core.reports.say("the first line");
+        blocked = spin_until([&] { return log_blocks.inside() == 1; });
+        while (core.reports.say_in_short("another line")) {}
+        auto keeper = weft::co_spawn(keep);
+        const bool all_kept = spin_until([&] { return kept.load(); });
+        std::atomic<bool> ran{false};
+        auto waits = weft::co_spawn(set, std::ref(ran));
+        // It is reported after some 10 ms.
+        const std::uint64_t before = core.dog.looks();
+        looked = all_kept && spin_until([&] { return core.dog.looks() >= before + 100; });
+        log_blocks.open();
+        reported = spin_until([&] { return log.count(line) == 1; });
+        over = true;
+        co_await std::move(keeper);
+        co_await std::move(waits);
+    };
+    weft::test::watchdog watchdog(100s, hangs);
+    weft::run(main(), {.processors = 1,
+                       .hog_report = 10ms,
+                       .log = blocked_by(log_blocks, "the first line", log)});
+    CHECK(blocked);
+    CHECK(looked);
+    CHECK(reported);
+    CHECK(log.count(line) == 1);
+}
+
+TEST_CASE("a log that does not return at the end is told to on_hang", "[regress]") {
+    call_gate log_blocks;
+    kept_log log;
+    std::string told;
+    auto main = [&]() -> weft::task<> {
+        weft::test::this_core().reports.say("the first line");
+        co_return;
+    };
+    weft::test::watchdog watchdog(60s, hangs);
+    weft::run(main(), {.processors = 1,
+                       .shutdown_timeout = 100ms,
+                       .on_hang =
+                           [&](std::string_view report) {
+                               told = report;
+                               log_blocks.open();
+                           },
+                       .log = blocked_by(log_blocks, "the first line", log)});
+    CHECK(told.find("for 100 ms the end of the runtime waits for the log") != told.npos);
+    CHECK(log.count("the first line") == 1);
+}
+
+TEST_CASE("a log that does not return at the end terminates the process", "[regress]") {
+    const auto result = weft::test::run_in_child([] {
+        call_gate log_blocks;
+        auto main = []() -> weft::task<> {
+            weft::test::this_core().reports.say("the first line");
+            co_return;
+        };
+        weft::run(main(), {.processors = 1,
+                           .shutdown_timeout = 100ms,
+                           .log = [&](std::string_view) { log_blocks.pass(); }});
+    });
+    INFO(result.describe());
+    CHECK(result.aborted_with("the end of the runtime waits for the log"));
 }
 
 namespace {
