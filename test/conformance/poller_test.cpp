@@ -6,6 +6,7 @@
 
 #include <weft/weft.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -183,27 +184,31 @@ TEST_CASE("S20 a batch of completions wakes one searcher, and none while somebod
     const weft::test::held_slice_clock still;  // The watchdog takes nothing away.
     struct seen {
         bool parked = true;
-        std::uint64_t with_searcher = 99, without = 99;
+        std::uint64_t with_searcher = 0, without = 0;  // The most of all rounds.
     };
     constexpr unsigned processors = 4;
     auto main = []() -> weft::task<seen> {
         seen result;
-        for (const bool somebody_searches : {true, false}) {
-            auto& idle = this_core().idle;
+        auto& idle = this_core().idle;
+        const auto all_parked = [&] {
+            return idle.parked_hint() == processors - 1 && idle.searching_hint() == 0;
+        };
+        // A worker that the poller woke for a timer may search just then: hence some rounds, and
+        // begin_search(), which stands in for a worker that searches, again and again.
+        for (int round = 0; round < 20; ++round) {
+            const bool somebody_searches = round % 2 == 0;
             order_log log;
             waiters waiting(20);
             co_await waiting.start(log);
-            result.parked &= spin_until([&] {
-                return idle.parked_hint() == processors - 1 && idle.searching_hint() == 0;
-            });
-            // This test stands in for a worker that searches.
-            if (somebody_searches) result.parked &= idle.begin_search();
+            result.parked &= spin_until(
+                [&] { return all_parked() && (!somebody_searches || idle.begin_search()); });
             weft::detail::branch_list batch;
             for (auto& each : waiting.cells) each.signal_into(batch);
             auto& wakes = this_worker().p.wakes;
             const std::uint64_t before = wakes.read();
             weft::detail::make_ready(batch);
-            (somebody_searches ? result.with_searcher : result.without) = wakes.read() - before;
+            auto& most = somebody_searches ? result.with_searcher : result.without;
+            most = std::max(most, wakes.read() - before);
             if (somebody_searches && idle.end_search()) this_core().wake_if_needed();
             // They use the log, from any worker, until they have ended.
             while (weft::this_runtime::statistics().tasks_alive() > 1) {

@@ -249,10 +249,9 @@ TEST_CASE("S21 a spawn wakes at most one worker, and none while somebody searche
         const auto all_parked = [&] {
             return idle.parked_hint() == processors - 1 && idle.searching_hint() == 0;
         };
-        result.parked = weft::test::spin_until(all_parked);
-        // This test stands in for a worker that searches.
-        const bool searches = idle.begin_search();
-        result.parked &= searches;
+        // This test stands in for a worker that searches, once nobody else does.
+        result.parked =
+            weft::test::spin_until([&] { return all_parked() && idle.begin_search(); });
         std::uint64_t before = wakes.read();
         auto handles = spawn_many(10);
         result.with_searcher = wakes.read() - before;
