@@ -159,6 +159,11 @@ weft_as_root() {
 # names what is missing, by its Debian package, and ends the script.
 weft_ensure_packages() {
     local release missing
+    # CXX may hold a launcher before the compiler, and options behind it.
+    if [ -n "${CXX:-}" ] && ! weft_have "${CXX%% *}"; then
+        weft_die "CXX names '$CXX', which is not installed: install it, or unset CXX to have a" \
+            "compiler found, or installed"
+    fi
     release=$(weft_debian_release)
     missing=$(weft_missing_packages "$release" "$@")
     missing=${missing% }
