@@ -211,13 +211,14 @@ TEST_CASE("a log that does not return at the end is told to on_hang", "[regress]
 TEST_CASE("a log that does not return at the end terminates the process", "[regress]") {
     const auto result = weft::test::run_in_child([] {
         call_gate log_blocks;
+        kept_log log;
         auto main = []() -> weft::task<> {
             weft::test::this_core().reports.say("the first line");
             co_return;
         };
         weft::run(main(), {.processors = 1,
                            .shutdown_timeout = 100ms,
-                           .log = [&](std::string_view) { log_blocks.pass(); }});
+                           .log = blocked_by(log_blocks, "the first line", log)});
     });
     INFO(result.describe());
     CHECK(result.aborted_with("the end of the runtime waits for the log"));
