@@ -40,7 +40,10 @@ bool io_operation::start(branch& waiter) noexcept {
             }
             case attempt_outcome::done: next = next_step::end; break;
             case attempt_outcome::again: next = next_step::try_again; break;
-            case attempt_outcome::would_block: next = wait_for_readiness(waiter, true); break;
+            case attempt_outcome::would_block:
+                next = descriptor.doubts_refusal(which_) ? next_step::try_again
+                                                         : wait_for_readiness(waiter, true);
+                break;
             }
         }
         if (next == next_step::leave_parked) return false;

@@ -83,6 +83,8 @@ public:
 
     /// Operation with the turn: a read got less than it asked for.
     void short_read(direction which) noexcept { side_of(which).short_read(); }
+    /// Operation with the turn, after EAGAIN: is it to make the call once more?
+    bool doubts_refusal(direction which) noexcept { return side_of(which).doubts_refusal(); }
     /// Operation with the turn, before a system call: may it call wait() instead, unverified?
     bool may_wait_unverified(direction which, branch& waiter) noexcept;
 

@@ -268,6 +268,30 @@ system_calls short_receives() {
     return table;
 }
 
+std::atomic<bool> refuses{false};
+
+/// What the system does at an urgent mark while a signal is pending: it has just said that there is
+/// something to read, and the call says EAGAIN all the same.
+system_calls calls_that_refuse_once() {
+    system_calls table = kernel_system_calls();
+    table.recv = [](int fd, void* buffer, std::size_t size, int flags) -> ssize_t {
+        if (refuses.exchange(false)) {
+            errno = EAGAIN;
+            return -1;
+        }
+        return kernel_system_calls().recv(fd, buffer, size, flags);
+    };
+    table.poll = [](pollfd* asked, unsigned long count, int milliseconds) {
+        const int readable = kernel_system_calls().poll(asked, count, milliseconds);
+        if (readable > 0) {
+            refuses = true;
+            ++questions;
+        }
+        return readable;
+    };
+    return table;
+}
+
 enum class beside { nothing, ready_tasks, a_task_that_yields };
 
 /// Sends all at once. Beside the reader is nothing, so that only the watchdog is there to find what
@@ -328,6 +352,18 @@ std::size_t ask(list& of, bool all, bool readable = false) {
 TEST_CASE("data behind an urgent byte is read although no event tells of it", "[net]") {
     for (const bool busy : {false, true}) {
         on_each_backend([busy] { return read_around_an_urgent_byte(busy); }, 1);
+    }
+}
+
+// Linux looks for signals that are pending, and for work of its own for the thread, when a read
+// begins at an urgent mark, and says EAGAIN then, whatever is there (tcp_recvmsg).
+TEST_CASE("regress: a read that is refused although there is something to read is made again",
+          "[net]") {
+    const replaced_calls replaced(calls_that_refuse_once());
+    for (const bool busy : {false, true}) {
+        questions = 0;
+        on_each_backend([busy] { return read_around_an_urgent_byte(busy); }, 1);
+        CHECK(questions != 0);
     }
 }
 

@@ -36,6 +36,11 @@
 // notified, the exchange has acquired that, and such an operation does not wait unverified. An
 // urgent mark alone stops a read and brings no event.
 //
+// A refusal that is none. A call that begins at an urgent mark says EAGAIN, whatever lies behind it,
+// while a signal is pending for the thread, or work of the kernel's own (tcp_recvmsg in Linux). So
+// who was nudged makes its call twice before it takes EAGAIN for the truth. A call that is not put
+// off has nothing to tell the one from the other: such data are read when more arrives.
+//
 // Releasing. A poll whose place in the home word was taken (moved, given up, closing) is released
 // after both its final completion and the request to cancel it; both are seen by one thread, the
 // owner, which keeps in the record which of them came first. One that ends in its place is released
@@ -105,7 +110,7 @@ public:
     /// A read got less than it asked for. The attempts after a nudge that was right are verified.
     void short_read() noexcept {
         if (nudged_.load(std::memory_order_relaxed)) [[unlikely]] {
-            nudged_.store(false, std::memory_order_relaxed);
+            forget_nudge();
             lost();
         }
         if (distrusted_ != 0) [[unlikely]] {
@@ -114,6 +119,16 @@ public:
             emptied_ = true;
             if (trusted_ < trust_after) trusted_ = trusted_ + 1;
         }
+    }
+
+    /// A call has said EAGAIN. True: make it once more, since the kernel has just said that there is
+    /// something. At an urgent mark it says EAGAIN for no other reason than a signal, or work of its
+    /// own for this thread, that is pending (tcp_recvmsg); no longer, when the call has returned.
+    bool doubts_refusal() noexcept {
+        if (!nudged_.load(std::memory_order_relaxed)) [[likely]] return false;
+        const bool doubted = doubted_;
+        doubted_ = true;
+        return !doubted;
     }
 
     /// Before a system call, on the worker whose ring is `here`: may the operation wait unverified
@@ -138,7 +153,7 @@ public:
         // Relaxed, all three: nudge() was before, on the way that woke us; the number is for its
         // writer.
         if (nudged_.load(std::memory_order_relaxed)) [[unlikely]] {
-            nudged_.store(false, std::memory_order_relaxed);
+            forget_nudge();
         }
         const std::uint32_t number = number_.load(std::memory_order_relaxed) + 1;
         number_.store(number, std::memory_order_relaxed);
@@ -286,7 +301,7 @@ public:
         losses_ = 0;
         trusted_ = trust_after;
         hung_up_.store(false, std::memory_order_relaxed);
-        nudged_.store(false, std::memory_order_relaxed);
+        forget_nudge();
     }
 
     Record& record(unsigned index) noexcept { return records_[index]; }
@@ -309,6 +324,11 @@ private:
         distrusted_ = static_cast<std::uint16_t>(distrust_after_loss << losses_);
     }
 
+    void forget_nudge() noexcept {
+        nudged_.store(false, std::memory_order_relaxed);
+        doubted_ = false;
+    }
+
     /// Before the notification that tells it. Relaxed: that notification orders it.
     void set_hung_up() noexcept { hung_up_.store(true, std::memory_order_relaxed); }
 
@@ -324,6 +344,7 @@ private:
     // These belong to the turn.
     typename Layer::template var<std::uint8_t> misses_{0};
     typename Layer::template var<bool> emptied_{false};
+    typename Layer::template var<bool> doubted_{false};  ///< The first EAGAIN after a nudge.
     /// Losses in a row, each soon after the last.
     typename Layer::template var<std::uint8_t> losses_{0};
     /// Short reads that were trusted since the last loss, up to `trust_after`.
