@@ -283,7 +283,11 @@ void watchdog::compensate() noexcept {
             all_kept = false;
             continue;
         }
-        if (!each.watch.is_blocked()) { ++computing; }
+        if (each.watch.is_blocked()) {
+            each.was_blocked = true;
+        } else {
+            ++computing;
+        }
         if (!each.compensated && (chosen == nullptr || each.watch.is_blocked())) {
             chosen = &each;
         }
@@ -293,15 +297,16 @@ void watchdog::compensate() noexcept {
     if (chosen == nullptr || !(all_kept || chosen->watch.is_blocked())) { return; }
     if (awaited || runtime_.net().anything_unnoticed()) {
         start_compensating(*chosen);
-        chosen->for_blocked = !all_kept;
+        chosen->was_blocked = chosen->watch.is_blocked();
     }
 }
 
 // Its task computes again, so its core is used. Where tasks keep all processors that way, one that
-// runs in the place of any of them is wanted in any case.
+// runs in the place of any of them is wanted in any case, and goes when that is over: whether they
+// did so when it was started does not matter any more.
 void watchdog::end_for_unblocked() noexcept {
     for (watched& each : watched_) {
-        if (each.compensated && each.for_blocked && !each.watch.is_blocked()) {
+        if (each.compensated && each.was_blocked && !each.watch.is_blocked()) {
             each.compensated = false;
             runtime_.retire_compensating_worker();
         }

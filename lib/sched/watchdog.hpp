@@ -148,7 +148,7 @@ private:
         bool interrupted = false;
         bool awaited = false;      ///< Something waits for it, or for anybody.
         bool compensated = false;  ///< Another worker runs in its place.
-        bool for_blocked = false;  ///< That one runs only because this one is blocked.
+        bool was_blocked = false;  ///< This one has been blocked since then.
         branch* seen_next = nullptr;  ///< In its runnext, at the last look.
     };
     enum class activity : std::uint8_t { none, some, lasting };

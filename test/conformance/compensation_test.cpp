@@ -65,6 +65,13 @@ std::uint64_t compensations() {
     return weft::this_runtime::statistics().compensations;
 }
 
+/// Of all workers.
+std::uint64_t overruns() {
+    std::uint64_t count = 0;
+    for (const auto& each : weft::this_runtime::statistics().processors) count += each.overruns;
+    return count;
+}
+
 /// Keeps the worker for so many looks of the watchdog after it has counted an overrun.
 bool overrun_for(std::uint64_t looks) {
     const auto& overruns = weft::test::this_worker().p.overruns;
@@ -314,6 +321,49 @@ TEST_CASE("S43 a worker in the place of a blocked one goes when that one compute
         co_await std::move(call);
         for (auto& each : others) co_await std::move(each);
         CHECK(helped);
+        CHECK(written);
+        CHECK(in_time == 1);
+    }, {.processors = 2, .log = ignore});
+}
+
+// That all were kept when it was started does not matter any more when one of them is back.
+TEST_CASE("S43 a worker in the place of a blocked one goes when that one computes, also where all "
+          "were kept before",
+          "[conformance]") {
+    run_on_each([]() -> weft::task<> {
+        const byte_pipe pipe;
+        std::atomic<bool> go{false}, over{false}, helper_gone{false};
+        std::atomic<unsigned> begun{0};
+        std::atomic<int> in_time{0};
+        const std::uint64_t before = compensations();
+        auto keeper = weft::co_spawn(hog, std::ref(begun), std::ref(go));
+        while (overruns() == 0) co_await weft::yield();
+        auto call = weft::co_spawn([&]() -> weft::task<> {
+            pipe.read();
+            const auto until = cpu_time() + 300ms;
+            while (!helper_gone && cpu_time() < until) {}
+            in_time = helper_gone ? 1 : -1;
+            co_return;
+        });
+        // Nothing waits until both workers have been kept for long, one of them by the call.
+        co_await weft::sleep_for(200ms);
+        const std::uint64_t helpers = compensations() - before;
+        go = true;
+        co_await std::move(keeper);
+        std::vector<weft::join_handle<void>> others;
+        for (int i = 0; i < 4; ++i) others.push_back(weft::co_spawn(short_steps, std::ref(over)));
+        const std::uint64_t seen = this_core().dog.looks();
+        while (this_core().dog.looks() < seen + 5) co_await weft::yield();
+        const bool written = pipe.write();
+        while (in_time == 0) {
+            const auto processors = weft::this_runtime::statistics().processors;
+            if (processors.back().state != processor_state::running) helper_gone = true;
+            co_await weft::yield();
+        }
+        over = true;
+        co_await std::move(call);
+        for (auto& each : others) co_await std::move(each);
+        CHECK(helpers == 1);
         CHECK(written);
         CHECK(in_time == 1);
     }, {.processors = 2, .log = ignore});
