@@ -344,8 +344,11 @@ void watchdog::report_no_worker(std::string_view why) noexcept {
     }
 }
 
+// Not at each look: while there is no room for the line, each attempt counts as a line left out.
 void watchdog::report_used_up() noexcept {
-    if (used_up_reported_) { return; }
+    const monotonic_time now = monotonic_now();
+    if (used_up_reported_ || now < next_used_up_) { return; }
+    next_used_up_ = after(now, std::chrono::seconds(1));
     used_up_reported_ = runtime_.reports.say_in_short(
         "weft: tasks keep all workers, and as many besides that ran in their place; what is ready "
         "waits. In long computations co_await checkpoint() now and then, or make them, and calls "

@@ -185,6 +185,7 @@ private:
     report_limit limit_;
     monotonic_time next_attempt_ = 0;  ///< No compensating worker before.
     bool used_up_reported_ = false;
+    monotonic_time next_used_up_ = 0;  ///< That is not reported before.
     bool failure_reported_ = false;
     nanoseconds ending_{0};    ///< Since the runtime was asked to end.
     nanoseconds stopping_{0};  ///< Since its workers were told to leave their loops.
