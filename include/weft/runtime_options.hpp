@@ -115,6 +115,8 @@ struct runtime_options {
     /// waiting. It runs on a thread of weft, or on the one that has called run() or made the
     /// runtime, and must not throw. Default: writes the report to the log, or, where it is about
     /// the log, to the standard error stream if that takes it at once, and calls std::terminate.
+    /// Where the log is that stream and does not take the report for a second, the process ends
+    /// without it, and without what the handler of std::terminate writes there.
     std::function<void(std::string_view)> on_hang = nullptr;
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -25,13 +26,25 @@ namespace {
 /// Longer waits have no end: added to a time they would overflow.
 constexpr std::chrono::hours longest_wait{24 * 365};
 
-/// For the last line of a process whose log may be this stream, and blocked.
-void write_if_ready(std::string_view line) noexcept {
+/// For the last line of a process, on a stream that may be blocked: waits so long for it. Where it
+/// does not take the line by then, it would not take either what std::terminate writes there by
+/// default, and so keep the process for ever; then nobody gets that.
+void write_last_line(std::string_view line, std::chrono::milliseconds patience) noexcept {
     pollfd stream{STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&stream, 1, 0) != 1 || (stream.revents & POLLOUT) == 0) { return; }
-    char end = '\n';
-    const iovec parts[] = {{const_cast<char*>(line.data()), line.size()}, {&end, 1}};
-    [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, parts, 2);
+    int ready = 0;
+    // A slice that a signal ends counts as one that is over.
+    for (int slices = 10; slices != 0 && ready != 1; --slices) {
+        ready = ::poll(&stream, 1, static_cast<int>(patience.count() / 10));
+    }
+    if (ready == 1 && (stream.revents & POLLOUT) != 0) {
+        char end = '\n';
+        const iovec parts[] = {{const_cast<char*>(line.data()), line.size()}, {&end, 1}};
+        [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, parts, 2);
+        return;
+    }
+    // Of this process alone: what the stream is for others stays as it is.
+    const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0) { ::dup2(nowhere, STDERR_FILENO); }
 }
 
 /// What a wait for workers counts at once; see await_workers().
@@ -180,7 +193,8 @@ std::chrono::nanoseconds runtime_core::longest_end() const noexcept {
 
 // Without the lock: what is called is the user's code. `format` gets shutdown_timeout in
 // milliseconds; where there is no memory for what it says, `in_short` is better than no report.
-// Returns only if the handler does.
+// Returns only if the handler does. By default the process ends in any case, unless it is a log of
+// the user's that keeps it: what is to end is often what has filled the standard error stream.
 template <class Format>
 void runtime_core::tell_hang(std::string_view in_short, Format&& format, bool log_returns) {
     std::string text;
@@ -195,10 +209,10 @@ void runtime_core::tell_hang(std::string_view in_short, Format&& format, bool lo
         options_.on_hang(report);
         return;
     }
-    if (log_returns) {
+    if (log_returns && options_.log) {
         log(report);
     } else {
-        write_if_ready(report);
+        write_last_line(report, std::chrono::milliseconds(log_returns ? 1'000 : 0));
     }
     std::terminate();
 }

@@ -9,15 +9,19 @@
 
 #include <weft/weft.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -235,6 +239,59 @@ TEST_CASE("a log that does not return at the end terminates the process", "[regr
     });
     INFO(result.describe());
     CHECK(result.aborted_with("the end of the runtime waits for the log"));
+}
+
+namespace {
+
+/// In a child: nobody reads what it writes to the standard error stream, and no more fits in. Not
+/// before the runtime has started, which may have to say something.
+void fill_standard_error() {
+    int ends[2];
+    weft::test::child_check(::pipe(ends) == 0, "no pipe");
+    weft::test::child_check(::fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0, "no flag");
+    const std::array<char, 4096> page{};
+    while (::write(ends[1], page.data(), page.size()) > 0) {}
+    weft::test::child_check(::fcntl(ends[1], F_SETFL, 0) == 0, "the flag stays");
+    ::dup2(ends[1], STDERR_FILENO);
+}
+
+}  // namespace
+
+// std::terminate writes there as well, by default, and waited for it.
+TEST_CASE("a standard error stream that nobody reads does not keep the process that has hung",
+          "[regress]") {
+    SECTION("the stream itself keeps the end") {
+        const auto result = weft::test::run_in_child([] {
+            auto main = []() -> weft::task<> {
+                fill_standard_error();
+                weft::test::this_core().reports.say("the first line");
+                co_return;
+            };
+            weft::run(main(), {.processors = 1, .shutdown_timeout = 100ms});
+        }, 20s);
+        INFO(result.describe());
+        CHECK_FALSE(result.hung);
+        CHECK(result.signal == SIGABRT);
+    }
+    SECTION("a task keeps the end") {
+        const auto result = weft::test::run_in_child([] {
+            std::atomic<bool> kept{false};
+            auto keep = [&]() -> weft::task<> {
+                fill_standard_error();
+                kept = true;
+                for (;;) std::this_thread::yield();
+                co_return;
+            };
+            auto main = [&]() -> weft::task<> {
+                weft::co_spawn(keep).detach();
+                while (!kept) co_await weft::yield();
+            };
+            weft::run(main(), {.processors = 2, .shutdown_grace = 1ms, .shutdown_timeout = 100ms});
+        }, 20s);
+        INFO(result.describe());
+        CHECK_FALSE(result.hung);
+        CHECK(result.signal == SIGABRT);
+    }
 }
 
 namespace {
