@@ -20,10 +20,11 @@ weft::task<bool> hog_until_stopped() {
     co_return weft::test::spin_until([] { return weft::this_task::stop_requested(); });
 }
 
-weft::task<> hog_until_somebody_parks(std::atomic<int>& busy) {
+/// Or until it is too late for that: the system kept the worker that was to park from its core.
+weft::task<> hog_until_somebody_parks(std::atomic<int>& busy, const std::atomic<int>& hogging) {
     ++busy;
     auto& idle = weft::test::this_core().idle;
-    weft::test::spin_until([&] { return idle.parked_hint() != 0; });
+    weft::test::spin_until([&] { return idle.parked_hint() != 0 || hogging != 0; });
     co_return;
 }
 
@@ -44,8 +45,10 @@ TEST_CASE("regress: a timer set while nobody is the sentinel wakes a parked work
             std::atomic<int> busy{0};
             std::atomic<int> hogging{0};
             std::atomic<bool> done{false};
-            auto first = weft::co_spawn(hog_until_somebody_parks, std::ref(busy));
-            auto second = weft::co_spawn(hog_until_somebody_parks, std::ref(busy));
+            auto first =
+                weft::co_spawn(hog_until_somebody_parks, std::ref(busy), std::cref(hogging));
+            auto second =
+                weft::co_spawn(hog_until_somebody_parks, std::ref(busy), std::cref(hogging));
             weft::test::spin_until([&] { return busy == 2; });
             // The others are busy, so this worker parks first and becomes the sentinel. It fires
             // both timers, runs this task and wakes one worker, which runs the other one.

@@ -36,10 +36,10 @@
 // notified, the exchange has acquired that, and such an operation does not wait unverified. An
 // urgent mark alone stops a read and brings no event.
 //
-// A refusal that is none. A call that begins at an urgent mark says EAGAIN, whatever lies behind it,
-// while a signal is pending for the thread, or work of the kernel's own (tcp_recvmsg in Linux). So
-// who was nudged makes its call twice before it takes EAGAIN for the truth. A call that is not put
-// off has nothing to tell the one from the other: such data are read when more arrives.
+// A refusal that is none. A call that begins at an urgent mark says EAGAIN, whatever lies behind
+// it, while a signal is pending for the thread, or work of the kernel's own (tcp_recvmsg in Linux).
+// So who was nudged makes its call twice before it takes EAGAIN for the truth. A call that is not
+// put off has nothing to tell the one from the other: such data are read when more arrives.
 //
 // Releasing. A poll whose place in the home word was taken (moved, given up, closing) is released
 // after both its final completion and the request to cancel it; both are seen by one thread, the
@@ -121,9 +121,9 @@ public:
         }
     }
 
-    /// A call has said EAGAIN. True: make it once more, since the kernel has just said that there is
-    /// something. At an urgent mark it says EAGAIN for no other reason than a signal, or work of its
-    /// own for this thread, that is pending (tcp_recvmsg); no longer, when the call has returned.
+    /// A call has said EAGAIN. True: make it once more, since the kernel has just said that there
+    /// is something. See "A refusal that is none" above; when the call has returned, nothing is
+    /// pending any more.
     bool doubts_refusal() noexcept {
         if (!nudged_.load(std::memory_order_relaxed)) [[likely]] return false;
         const bool doubted = doubted_;
