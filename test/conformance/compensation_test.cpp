@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include <time.h>
 #include <unistd.h>
 
 // Workers that run in the place of those that their tasks keep: S34 and S43 of the scheduler's
@@ -26,6 +25,7 @@ using weft::processor_state;
 using weft::test::on_each_backend;
 using weft::test::spin_until;
 using weft::test::this_core;
+using weft::test::thread_time;
 
 namespace {
 
@@ -103,15 +103,9 @@ void run_on_each(MakeMain make_main, weft::runtime_options options,
 void ignore(std::string_view) {}
 
 /// Of the calling thread.
-std::chrono::nanoseconds cpu_time() {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
-
 void compute_for(std::chrono::nanoseconds time) {
-    const auto until = cpu_time() + time;
-    while (cpu_time() < until) {}
+    const auto until = thread_time() + time;
+    while (thread_time() < until) {}
 }
 
 struct byte_pipe {
@@ -301,8 +295,8 @@ TEST_CASE("S43 a worker in the place of a blocked one goes when that one compute
         std::atomic<int> in_time{0};
         auto call = weft::co_spawn([&]() -> weft::task<> {
             pipe.read();
-            const auto until = cpu_time() + 300ms;
-            while (!helper_gone && cpu_time() < until) {}
+            const auto until = thread_time() + 300ms;
+            while (!helper_gone && thread_time() < until) {}
             in_time = helper_gone ? 1 : -1;
             co_return;
         });
@@ -340,8 +334,8 @@ TEST_CASE("S43 a worker in the place of a blocked one goes when that one compute
         while (overruns() == 0) co_await weft::yield();
         auto call = weft::co_spawn([&]() -> weft::task<> {
             pipe.read();
-            const auto until = cpu_time() + 300ms;
-            while (!helper_gone && cpu_time() < until) {}
+            const auto until = thread_time() + 300ms;
+            while (!helper_gone && thread_time() < until) {}
             in_time = helper_gone ? 1 : -1;
             co_return;
         });

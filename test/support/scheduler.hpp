@@ -35,30 +35,30 @@ inline std::uint64_t id_of(const detail::branch* queued) {
 /// slow; an instrumented build on a busy machine must not reach it.
 inline constexpr std::chrono::seconds watchdog_limit{sanitized ? 60 : 20};
 
+/// The CPU time of the calling thread. For a task that has moved to another one meanwhile a
+/// difference says nothing.
+inline std::chrono::nanoseconds thread_time() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 /// The time that a thread which asks again and again gives a condition. It is over after the limit,
 /// but only if the thread has had a processor for half of it: on a machine that starves this
 /// process, the threads that bring the condition about had none either. Then it is ten times the
-/// limit.
+/// limit. For a task that moves to another thread the end is somewhere between the two.
 class patience {
 public:
     explicit patience(std::chrono::nanoseconds limit = watchdog_limit) noexcept
-        : limit_(limit), began_(std::chrono::steady_clock::now()), used_before_(used()) {}
+        : limit_(limit), began_(std::chrono::steady_clock::now()), used_before_(thread_time()) {}
 
     bool over() const noexcept {
         const auto passed = std::chrono::steady_clock::now() - began_;
         if (passed <= limit_) return false;
-        return used() - used_before_ >= limit_ / 2 || passed > 10 * limit_;
+        return thread_time() - used_before_ >= limit_ / 2 || passed > 10 * limit_;
     }
 
 private:
-    /// The CPU time of the calling thread. For a task that has moved to another one the difference
-    /// says nothing; then the end is somewhere between the two limits.
-    static std::chrono::nanoseconds used() noexcept {
-        timespec now{};
-        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-    }
-
     const std::chrono::nanoseconds limit_;
     const std::chrono::steady_clock::time_point began_;
     const std::chrono::nanoseconds used_before_;
