@@ -57,6 +57,10 @@ std::string_view describe(wait_reason reason) noexcept {
             return "closes";
         case wait_reason::blocking:
             return "waits for a call";
+        case wait_reason::send:
+            return "sends to a channel";
+        case wait_reason::receive:
+            return "receives from a channel";
         case wait_reason::none:
         case wait_reason::not_started:
         case wait_reason::yield:

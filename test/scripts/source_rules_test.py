@@ -11,7 +11,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # From the lowest layer to the highest. A file includes its own layer and lower ones.
-LAYERS = ["base", "branch", "time", "blocking", "sched", "netpoll", "task", "net"]
+LAYERS = ["base", "branch", "time", "blocking", "sched", "netpoll", "task", "sync", "net"]
 # The interface of the netpoller, which the scheduler calls and the netpoller implements.
 OPEN_TO_ALL = {"netpoll/netpoller"}
 PLACE = re.compile(r"^(?:include/weft/detail|lib)/(\w+)/")

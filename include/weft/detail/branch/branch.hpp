@@ -35,6 +35,8 @@ enum class wait_reason : std::uint8_t {
     io_write,
     io_close,
     blocking,
+    send,
+    receive,
 };
 
 /// Where a branch is. Written by whoever owns it at that moment: the worker that runs it, or the
