@@ -65,11 +65,8 @@ struct slot_turn {
     std::size_t slot = 0;
     std::uint32_t round = 0;
 
-    void advance(std::size_t capacity) noexcept {
-        if (++slot == capacity) {
-            slot = 0;
-            ++round;
-        }
+    slot_turn after(std::size_t capacity) const noexcept {
+        return slot + 1 == capacity ? slot_turn{0, round + 1} : slot_turn{slot + 1, round};
     }
 };
 
@@ -88,7 +85,7 @@ struct receive_decision {
     slot_turn to = {};         ///< taken, with a sender: the caller's to fill afterwards.
 };
 
-/// Waiter is derived from wait_links<Waiter> and has claim(), see above.
+/// Waiter is derived from wait_links<Layer, Waiter> and has claim(), see above.
 template <class Layer, class Waiter>
 class channel_core {
 public:
@@ -155,7 +152,7 @@ public:
     }
 
 private:
-    static Waiter* claim_first(wait_list<Waiter>& list) noexcept {
+    static Waiter* claim_first(wait_list<Layer, Waiter>& list) noexcept {
         while (Waiter* const first = list.pop_front()) {
             if (first->claim()) return first;
         }
@@ -164,27 +161,30 @@ private:
 
     slot_turn add_value() noexcept {
         WEFT_ASSERT(count_ < capacity_);
-        ++count_;
+        count_ = count_ + 1;
         const slot_turn added = tail_;
-        tail_.advance(capacity_);
+        tail_ = added.after(capacity_);
         return added;
     }
 
     slot_turn remove_value() noexcept {
-        --count_;
+        count_ = count_ - 1;
         const slot_turn removed = head_;
-        head_.advance(capacity_);
+        head_ = removed.after(capacity_);
         return removed;
     }
 
+    template <class T>
+    using var = typename Layer::template var<T>;
+
     mutable spin_lock<Layer> lock_;
-    bool closed_ = false;
+    var<bool> closed_{false};
     const std::size_t capacity_;
-    std::size_t count_ = 0;  ///< Values in slots, including those that are just being moved.
-    slot_turn head_;         ///< Of the value that is received next.
-    slot_turn tail_;         ///< Of the value that is sent next.
-    wait_list<Waiter> senders_;
-    wait_list<Waiter> receivers_;
+    var<std::size_t> count_{0};  ///< Values in slots, including those that are just being moved.
+    var<slot_turn> head_{};      ///< Of the value that is received next.
+    var<slot_turn> tail_{};      ///< Of the value that is sent next.
+    wait_list<Layer, Waiter> senders_;
+    wait_list<Layer, Waiter> receivers_;
 };
 
 }  // namespace weft::detail

@@ -10,7 +10,7 @@
 namespace weft::detail {
 
 /// Who waits at a channel, to send or to receive. Lies in the awaiting frame.
-struct channel_waiter : wait_links<channel_waiter> {
+struct channel_waiter : wait_links<layer, channel_waiter> {
     /// Where its value is to come from, or to go to: a Value*, or a std::optional<Value>*.
     void* place = nullptr;
     branch* waiting = nullptr;

@@ -3,22 +3,20 @@
 
 #include <weft/detail/base/assert.hpp>
 
-#include <utility>
-
 namespace weft::detail {
 
 /// What an operation has to be to lie in a wait list. The links belong to whoever holds the lock of
 /// the list.
-template <class Waiter>
+template <class Layer, class Waiter>
 struct wait_links {
-    Waiter* next = nullptr;
-    Waiter* previous = nullptr;
-    bool linked = false;
+    typename Layer::template var<Waiter*> next{nullptr};
+    typename Layer::template var<Waiter*> previous{nullptr};
+    typename Layer::template var<bool> linked{false};
 };
 
 /// Who waits for an object, first in, first out: nodes in the frames of the waiting tasks, so that
 /// waiting takes no memory. Everything under the lock of the object.
-template <class Waiter>
+template <class Layer, class Waiter>
 class wait_list {
 public:
     wait_list() noexcept = default;
@@ -32,7 +30,7 @@ public:
         added.linked = true;
         added.next = nullptr;
         added.previous = last_;
-        (last_ != nullptr ? last_->next : first_) = &added;
+        link_after(last_) = &added;
         last_ = &added;
     }
 
@@ -46,22 +44,33 @@ public:
     /// False: it has been taken off before.
     bool remove(Waiter& removed) noexcept {
         if (!removed.linked) return false;
-        (removed.previous != nullptr ? removed.previous->next : first_) = removed.next;
-        (removed.next != nullptr ? removed.next->previous : last_) = removed.previous;
+        Waiter* const next = removed.next;
+        Waiter* const previous = removed.previous;
+        link_after(previous) = next;
+        (next != nullptr ? next->previous : last_) = previous;
         removed.linked = false;
         return true;
     }
 
     /// Everybody, linked through `next`, the first one in front. The list is empty then.
     Waiter* take_all() noexcept {
-        for (Waiter* each = first_; each != nullptr; each = each->next) each->linked = false;
+        Waiter* const first = first_;
+        for (Waiter* each = first; each != nullptr; each = each->next) each->linked = false;
+        first_ = nullptr;
         last_ = nullptr;
-        return std::exchange(first_, nullptr);
+        return first;
     }
 
 private:
-    Waiter* first_ = nullptr;
-    Waiter* last_ = nullptr;
+    template <class T>
+    using var = typename Layer::template var<T>;
+
+    var<Waiter*>& link_after(Waiter* previous) noexcept {
+        return previous != nullptr ? previous->next : first_;
+    }
+
+    var<Waiter*> first_{nullptr};
+    var<Waiter*> last_{nullptr};
 };
 
 }  // namespace weft::detail
