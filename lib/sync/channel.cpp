@@ -17,7 +17,6 @@ void tell_closed(channel_waiter* first, branch_list& readied) noexcept {
     while (first != nullptr) {
         channel_waiter& each = *first;
         first = each.next;
-        if (!each.claim()) continue;
         each.closed = true;
         complete_waiter(*each.waiting, readied);
     }

@@ -39,7 +39,7 @@
 //
 // A waiter may stand in several lists (select). Then only the first one who claims it may have it:
 // claim() is false for the others, and they look on. A node that could not be claimed is off its
-// list, for its select is over.
+// list, for its select is over; it is not touched after the lock is free (select_core.hpp).
 //
 // Rejected: moving values under the lock (a constructor of the user's could use the channel); a
 // queue without a lock, such as a ring of sequence numbers (a handover to somebody who waits, a
@@ -94,6 +94,20 @@ public:
     /// `self` waits if there is no room; null: it does not, and the step says `waits` all the same.
     send_decision<Waiter> send(Waiter* self) noexcept {
         const std::lock_guard held(lock_);
+        return send_locked(self);
+    }
+
+    /// The same for a receiver.
+    receive_decision<Waiter> receive(Waiter* self) noexcept {
+        const std::lock_guard held(lock_);
+        return receive_locked(self);
+    }
+
+    /// For a select, which decides about several channels at once: see select_core.hpp.
+    spin_lock<Layer>& lock() noexcept { return lock_; }
+
+    /// Whoever holds the lock.
+    send_decision<Waiter> send_locked(Waiter* self) noexcept {
         if (closed_) return {send_step::closed};
         if (Waiter* const receiver = claim_first(receivers_)) return {send_step::handed, receiver};
         if (count_ < capacity_) return {send_step::stored, nullptr, add_value()};
@@ -101,9 +115,8 @@ public:
         return {send_step::waits};
     }
 
-    /// The same for a receiver.
-    receive_decision<Waiter> receive(Waiter* self) noexcept {
-        const std::lock_guard held(lock_);
+    /// Whoever holds the lock.
+    receive_decision<Waiter> receive_locked(Waiter* self) noexcept {
         if (count_ != 0) {
             const slot_turn from = remove_value();
             Waiter* const sender = claim_first(senders_);
@@ -116,18 +129,21 @@ public:
         return {receive_step::waits};
     }
 
+    /// Whoever holds the lock, and has found that it has to wait.
+    void line_up_sender(Waiter& waiting) noexcept { senders_.push_back(waiting); }
+    void line_up_receiver(Waiter& waiting) noexcept { receivers_.push_back(waiting); }
+
     struct waiters {
         Waiter* senders = nullptr;
         Waiter* receivers = nullptr;
     };
 
-    /// False: it was closed before. The caller claims and completes all of `gone`, linked through
-    /// `next`.
+    /// False: it was closed before. The caller completes all of `gone`, linked through `next`.
     bool close(waiters& gone) noexcept {
         const std::lock_guard held(lock_);
         if (closed_) return false;
         closed_ = true;
-        gone = {senders_.take_all(), receivers_.take_all()};
+        gone = {claim_all(senders_), claim_all(receivers_)};
         return true;
     }
 
@@ -157,6 +173,13 @@ private:
             if (first->claim()) return first;
         }
         return nullptr;
+    }
+
+    // Under the lock as well, since a select that is over looks after its other cases under it.
+    static Waiter* claim_all(wait_list<Layer, Waiter>& list) noexcept {
+        wait_list<Layer, Waiter> claimed;
+        while (Waiter* const first = claim_first(list)) claimed.push_back(*first);
+        return claimed.take_all();
     }
 
     slot_turn add_value() noexcept {

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+//
+// How one task waits at several channels, and is served by one of them (Go's selectgo).
+//
+// A select has a case for each channel that it would send to or receive from. It locks all of its
+// channels, in the order of their addresses and each once, and looks at the cases from a random one
+// on: the first that need not wait is made, and that is all. Where all would have to wait, it is put
+// in line at each of them, and the locks are let go. Then it sleeps, once.
+//
+//     select     locks all; a case can be made: it is decided on; unlocks; moves the value
+//                                     none can: in line at all of them; unlocks; parks
+//     peer       holds the lock of one channel, takes the case off its line, and claims the select:
+//                  claimed: the value is moved, the case is the winner, the select is completed
+//                  not claimed: its select is over; it looks on at the next in line
+//     canceller  claims the select as well, for no case
+//     select     resumed: takes the other cases off their lines, under the lock of each
+//
+// Why one case is made. The claim is a compare-and-swap of one word from `nobody`, so it succeeds
+// once: for a peer, or for a canceller. While the select looks and lines up, nobody can find it: it
+// stands in no line before it holds all locks, and holds them until it stands in all of them. So it
+// needs no claim of its own to take a case that is ready, and never has to give one back.
+//
+// Why no value is lost. A peer moves a value only after it has claimed, and a claimed select is
+// completed by who claimed it. A case that was taken off its line and not claimed has moved nothing.
+//
+// Why nobody sleeps beside what it waits for. Under all locks no case could be made, and from then
+// on it stands in line: what changes at a channel finds it there. A peer that takes a case of a
+// select that is over looks on, so nobody behind it is forgotten.
+//
+// Why it does not deadlock. Whoever holds several of these locks has taken them in one order;
+// everybody else holds one, and waits for none with it. Completing and moving is done without any.
+//
+// Rejected: to line up at one channel after the other (a peer may claim the select in the middle,
+// while it has found another case that could be made, and claimed a peer for that: one of the two
+// claims would have to be given back, and whoever has dropped a case meanwhile forgets it).
+#pragma once
+
+#include <weft/detail/base/assert.hpp>
+#include <weft/detail/sync/channel_core.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace weft::detail {
+
+/// Who may serve a select: the first one who claims it.
+template <class Layer>
+class select_word {
+public:
+    static constexpr std::uint32_t nobody = 0;
+    static constexpr std::uint32_t cancelled = 1;
+    static constexpr std::uint32_t first_case = 2;
+
+    /// A peer that holds the lock of the case's channel, or a canceller. Release and acquire are not
+    /// needed for values: those are ordered by the word of the operation (operation_word.hpp).
+    /// Relaxed: what is claimed are lines that the locks guard.
+    bool claim(std::uint32_t winner) noexcept {
+        std::uint32_t expected = nobody;
+        return word_.compare_exchange_strong(expected, winner, std::memory_order_relaxed,
+                                             std::memory_order_relaxed);
+    }
+
+    /// The select itself, resumed. Relaxed: the completion came after the claim.
+    std::uint32_t winner() const noexcept { return word_.load(std::memory_order_relaxed); }
+
+private:
+    typename Layer::template atomic<std::uint32_t> word_{nobody};
+};
+
+/// One case. `Waiter` is what stands in line.
+template <class Layer, class Waiter>
+struct select_case {
+    channel_core<Layer, Waiter>* on = nullptr;
+    Waiter* waiter = nullptr;
+    bool sends = false;
+};
+
+/// What a select has decided.
+template <class Waiter>
+struct select_decision {
+    static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+    std::size_t chosen = none;  ///< The case that is made; none: it stands in line, or need not.
+    send_decision<Waiter> sent{send_step::waits};
+    receive_decision<Waiter> received{receive_step::waits};
+};
+
+/// The locks of the channels of a select, each once, in the order of their addresses.
+template <class Layer, class Waiter>
+class select_locks {
+public:
+    using one_case = select_case<Layer, Waiter>;
+
+    /// `order` has room for `count` pointers, and is used until the end.
+    select_locks(const one_case* cases, channel_core<Layer, Waiter>** order,
+                 std::size_t count) noexcept
+        : order_(order) {
+        for (std::size_t i = 0; i < count; ++i) order[i] = cases[i].on;
+        std::sort(order, order + count, std::less<>());
+        count_ = static_cast<std::size_t>(std::unique(order, order + count) - order);
+        for (std::size_t i = 0; i < count_; ++i) order_[i]->lock().lock();
+    }
+    select_locks(const select_locks&) = delete;
+    select_locks& operator=(const select_locks&) = delete;
+    ~select_locks() {
+        for (std::size_t i = count_; i != 0; --i) order_[i - 1]->lock().unlock();
+    }
+
+private:
+    channel_core<Layer, Waiter>** order_;
+    std::size_t count_;
+};
+
+/// Decides, beginning with the case `first`; lines up if nothing can be done now and `waits` says
+/// so. The caller makes the chosen case, as it would make a single send or receive.
+template <class Layer, class Waiter>
+select_decision<Waiter> select_or_line_up(const select_case<Layer, Waiter>* cases,
+                                          channel_core<Layer, Waiter>** order, std::size_t count,
+                                          std::size_t first, bool waits) noexcept {
+    const select_locks<Layer, Waiter> held(cases, order, count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t at = first + i < count ? first + i : first + i - count;
+        const auto& each = cases[at];
+        select_decision<Waiter> decided{at};
+        if (each.sends) {
+            decided.sent = each.on->send_locked(nullptr);
+            if (decided.sent.step != send_step::waits) return decided;
+        } else {
+            decided.received = each.on->receive_locked(nullptr);
+            if (decided.received.step != receive_step::waits) return decided;
+        }
+    }
+    for (std::size_t i = 0; waits && i < count; ++i) {
+        cases[i].sends ? cases[i].on->line_up_sender(*cases[i].waiter)
+                       : cases[i].on->line_up_receiver(*cases[i].waiter);
+    }
+    return {};
+}
+
+/// The select, resumed: nobody finds it any more when this returns.
+template <class Layer, class Waiter>
+void leave_lines(const select_case<Layer, Waiter>* cases, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+        cases[i].sends ? cases[i].on->withdraw_sender(*cases[i].waiter)
+                       : cases[i].on->withdraw_receiver(*cases[i].waiter);
+    }
+}
+
+}  // namespace weft::detail
