@@ -21,6 +21,9 @@ class channel;
 
 namespace detail {
 
+template <class Case>
+class select_part;
+
 template <class Value>
 class send_operation : public channel_operation {
 public:
@@ -38,6 +41,10 @@ public:
         return true;
     }
     bool unlink() noexcept final { return on_->core.withdraw_sender(self_); }
+
+    /// For a select, which makes it one of its cases instead of awaiting it.
+    channel<Value>& target() const noexcept { return channel_of(); }
+    Value& value() const noexcept { return *static_cast<Value*>(self_.place); }
 
 protected:
     ~send_operation() = default;
@@ -62,6 +69,9 @@ public:
         return true;
     }
     bool unlink() noexcept final { return on_->core.withdraw_receiver(self_); }
+
+    /// For a select, as with a send.
+    channel<Value>& target() const noexcept { return channel_of(); }
 
 protected:
     receive_operation(const receive_operation& other) noexcept : channel_operation(other) {}
@@ -181,6 +191,8 @@ private:
     using slot = detail::channel_slot<detail::layer, Value>;
     friend class detail::send_operation<Value>;
     friend class detail::receive_operation<Value>;
+    template <class Case>
+    friend class detail::select_part;
 
     static std::error_code would_block() noexcept {
         return std::make_error_code(std::errc::operation_would_block);

@@ -22,6 +22,8 @@ public:
     bool unlink() noexcept final;
     void fire(branch_list& readied) noexcept final;
 
+    monotonic_time until() const noexcept { return until_; }
+
 protected:
     ~sleep_operation() = default;
 

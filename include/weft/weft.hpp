@@ -18,6 +18,7 @@
 #include <weft/net/tcp_options.hpp>
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>
+#include <weft/select.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/statistics.hpp>

@@ -61,6 +61,8 @@ std::string_view describe(wait_reason reason) noexcept {
             return "sends to a channel";
         case wait_reason::receive:
             return "receives from a channel";
+        case wait_reason::select:
+            return "selects";
         case wait_reason::none:
         case wait_reason::not_started:
         case wait_reason::yield:

@@ -80,6 +80,10 @@ branch* worker::running() const noexcept {
     return static_cast<const worker_thread&>(*this).p.mark.running();
 }
 
+std::uint32_t worker::random_below(std::uint32_t limit) noexcept {
+    return static_cast<worker_thread&>(*this).random_.below(limit);
+}
+
 [[gnu::hot]]
 bool worker::may_ask_later() const noexcept {
     return runtime_->idle.parked_hint() == 0 && runtime_->dog.is_awake();

@@ -31,7 +31,7 @@ void tell_closed(channel_waiter* first, branch_list& readied) noexcept {
 
 channel_base::~channel_base() {
     channel_core<layer, channel_waiter>::waiters gone;
-    core.close(gone);
+    core.end(gone);
     // A task that waits at a channel must not outlive it. At the end of a runtime frames are
     // destroyed in any order, those with the channel before those that wait at it.
     WEFT_ASSERT(nobody_runs(gone.senders) && nobody_runs(gone.receivers));

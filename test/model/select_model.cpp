@@ -37,18 +37,58 @@ using word = weft::detail::select_word<layer>;
 
 constexpr int most_values = 4;
 
+// The claim, watched: nobody claims a select whose frame has ended.
+struct watched_word : word {
+    model::lifetime* frame = nullptr;
+
+    bool claim(std::uint32_t winner) noexcept {
+        const bool claimed = word::claim(winner);
+        frame->touch("select");
+        return claimed;
+    }
+};
+
+// Something that happens once. It lies on an object, whose lock both who makes it happen and who
+// takes it back hold.
+struct event {
+    weft::detail::select_event<layer> word;
+    weft::detail::spin_lock<layer> lock;
+    layer::var<bool> on_object{false};
+
+    bool take_off() {
+        lock.lock();
+        const bool was_there = on_object;
+        on_object = false;
+        lock.unlock();
+        return was_there;
+    }
+};
+
 // A task in a select of up to two cases; one case is a plain send or receive.
 struct party {
     weft::detail::operation_word<layer> operation;
-    word selected;
+    watched_word selected;
     model::lifetime frame;
+    event happens;
+    static constexpr std::size_t no_event = 9;
+    std::size_t event_case = no_event;
+    layer::var<bool> waits_for_event{false};
     node nodes[2];
     one_case cases[2];
     core* order[2] = {};
     std::size_t count = 0;
     layer::var<bool> closed{false};
     layer::var<bool> cancelled{false};
+    layer::var<bool> happened{false};
     int resumed = 0;
+
+    party() { selected.frame = &frame; }
+
+    void add_event() {
+        event_case = count;
+        cases[count] = {.index = static_cast<std::uint32_t>(count)};
+        ++count;
+    }
 
     void add_case(core& on, int sent) {
         node& added = nodes[count];
@@ -56,7 +96,7 @@ struct party {
         added.index = static_cast<std::uint32_t>(count);
         added.sends = sent != 0;
         added.number = sent;
-        cases[count++] = {&on, &added, sent != 0};
+        cases[count++] = {&on, &added, added.index, sent != 0};
     }
 };
 
@@ -86,6 +126,10 @@ void keep(node& of) {
 void resume(party& self) {
     ++self.resumed;
     weft::detail::leave_lines(self.cases, self.count);
+    if (self.waits_for_event && !self.happens.take_off() &&
+        self.selected.winner() != word::first_case + self.event_case) {
+        self.happens.word.await_let_go();
+    }
     for (std::size_t i = 0; i < self.count; ++i) {
         node& each = self.nodes[i];
         if (each.sends) {
@@ -96,6 +140,8 @@ void resume(party& self) {
     }
     const std::uint32_t winner = self.selected.winner();
     model::check(self.cancelled == (winner == word::cancelled), "the wrong one has won");
+    model::check(self.happened == (winner == word::first_case + self.event_case),
+                 "the wrong case was made");
     self.frame.destroy("select");
 }
 
@@ -129,10 +175,25 @@ void cancel(party& waiting) {
     }
 }
 
-void select(party& self, std::size_t first = 0) {
-    const auto decided = weft::detail::select_or_line_up(self.cases, self.order, self.count, first,
-                                                         true);
+// The event of a select, made to happen by somebody else.
+void happen(party& waiting) {
+    if (!waiting.happens.take_off()) return;
+    const auto index = static_cast<std::uint32_t>(waiting.event_case);
+    if (!waiting.happens.word.happen(waiting.selected, index)) return;
+    waiting.happened = true;
+    if (waiting.operation.complete()) resume(waiting);
+}
+
+void select(party& self) {
+    const auto decided =
+        weft::detail::select_or_line_up(self.cases, self.order, self.count, true);
     if (decided.chosen == decided.none) {
+        if (self.event_case != party::no_event) {
+            self.happens.lock.lock();
+            self.happens.on_object = true;
+            self.waits_for_event = true;
+            self.happens.lock.unlock();
+        }
         switch (self.operation.suspend()) {
         case suspend_outcome::suspended: return;
         case suspend_outcome::completed: return resume(self);
@@ -229,7 +290,7 @@ void two_selects() {
     sends.add_case(here.two, 2);
     receives.add_case(here.two, 0);
     receives.add_case(here.one, 0);
-    model::run_threads(model::named_thread{"sends", [&] { select(sends, 1); }},
+    model::run_threads(model::named_thread{"sends", [&] { select(sends); }},
                        model::named_thread{"receives", [&] { select(receives); }});
     fixture::check_resumed(sends);
     fixture::check_resumed(receives);
@@ -330,6 +391,46 @@ void one_channel_twice() {
     for (const party* each : {&selects, &sends, &receives}) fixture::check_resumed(*each);
 }
 
+// A value and an event come at the same time: one of them is the case that is made.
+void event_against_sender() {
+    fixture here;
+    party selects, sends;
+    selects.add_case(here.one, 0);
+    selects.add_event();
+    sends.add_case(here.one, 1);
+    model::run_threads(model::named_thread{"select", [&] { select(selects); }},
+                       model::named_thread{"sender", [&] { select(sends); }},
+                       model::named_thread{"event", [&] { happen(selects); }});
+    if (selects.resumed == 0) happen(selects);
+    fixture::check_resumed(selects);
+    here.account(1);
+    fixture::check_resumed(sends);
+}
+
+void event_against_stop() {
+    fixture here;
+    party selects;
+    selects.add_event();
+    selects.add_case(here.one, 1);
+    model::run_threads(model::named_thread{"select", [&] { select(selects); }},
+                       model::named_thread{"event", [&] { happen(selects); }},
+                       model::named_thread{"canceller", [&] { stop(selects); }});
+    fixture::check_resumed(selects);
+    here.account(1);
+}
+
+void event_against_close() {
+    fixture here;
+    party selects;
+    selects.add_case(here.one, 1);
+    selects.add_event();
+    select(selects);
+    model::run_threads(model::named_thread{"closer", [&] { close(here.one); }},
+                       model::named_thread{"event", [&] { happen(selects); }});
+    fixture::check_resumed(selects);
+    here.account(1);
+}
+
 const model::scenario scenarios[] = {
     {"receive from either", receive_from_either},
     {"meet at the second", meet_at_the_second},
@@ -340,6 +441,9 @@ const model::scenario scenarios[] = {
     {"select against close", select_against_close},
     {"two closes", two_closes},
     {"one channel twice", one_channel_twice},
+    {"event against sender", event_against_sender},
+    {"event against stop", event_against_stop},
+    {"event against close", event_against_close},
 };
 
 }  // namespace

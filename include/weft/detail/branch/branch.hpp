@@ -37,6 +37,7 @@ enum class wait_reason : std::uint8_t {
     blocking,
     send,
     receive,
+    select,
 };
 
 /// Where a branch is. Written by whoever owns it at that moment: the worker that runs it, or the

@@ -94,6 +94,8 @@ public:
     poller& io() noexcept { return *io_; }
     runtime_core& runtime() noexcept { return *runtime_; }
     branch* running() const noexcept;
+    /// A number below `limit`, which is not 0, for choices that are to be fair.
+    std::uint32_t random_below(std::uint32_t limit) noexcept;
     std::uint32_t index() const noexcept { return index_; }
 
     /// Any thread. Release pairs with the acquire of the loop, which looks at the reason.

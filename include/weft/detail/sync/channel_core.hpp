@@ -142,9 +142,17 @@ public:
     bool close(waiters& gone) noexcept {
         const std::lock_guard held(lock_);
         if (closed_) return false;
-        closed_ = true;
-        gone = {claim_all(senders_), claim_all(receivers_)};
+        close_locked(gone);
         return true;
+    }
+
+    /// The same for a channel that is destroyed: nobody comes back to it, not even a select that is
+    /// over and would leave its lines.
+    void end(waiters& gone) noexcept {
+        const std::lock_guard held(lock_);
+        senders_.orphan_all();
+        receivers_.orphan_all();
+        close_locked(gone);
     }
 
     /// A canceller. False: somebody has taken it off, and will complete it.
@@ -168,6 +176,11 @@ public:
     }
 
 private:
+    void close_locked(waiters& gone) noexcept {
+        closed_ = true;
+        gone = {claim_all(senders_), claim_all(receivers_)};
+    }
+
     static Waiter* claim_first(wait_list<Layer, Waiter>& list) noexcept {
         while (Waiter* const first = list.pop_front()) {
             if (first->claim()) return first;

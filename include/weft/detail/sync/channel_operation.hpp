@@ -4,8 +4,10 @@
 #include <weft/detail/base/layer.hpp>
 #include <weft/detail/branch/operation.hpp>
 #include <weft/detail/sync/channel_core.hpp>
+#include <weft/detail/sync/select_word.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace weft::detail {
 
@@ -17,8 +19,14 @@ struct channel_waiter : wait_links<layer, channel_waiter> {
     /// Written by who completes it, before it does.
     bool closed = false;
 
+    /// The select that it is a case of, and which one.
+    select_word<layer>* of = nullptr;
+    std::uint32_t index = 0;
+
     /// May who has taken this one off its list have it?
-    bool claim() noexcept { return true; }
+    bool claim() noexcept {
+        return of == nullptr || of->claim(select_word<layer>::first_case + index);
+    }
 };
 
 using send_decided = send_decision<channel_waiter>;

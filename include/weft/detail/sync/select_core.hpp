@@ -2,18 +2,26 @@
 //
 // How one task waits at several channels, and is served by one of them (Go's selectgo).
 //
-// A select has a case for each channel that it would send to or receive from. It locks all of its
-// channels, in the order of their addresses and each once, and looks at the cases from a random one
-// on: the first that need not wait is made, and that is all. Where all would have to wait, it is put
-// in line at each of them, and the locks are let go. Then it sleeps, once.
+// A select has a case for each channel that it would send to or receive from, and for each event
+// that it would wait for: something that happens once, such as a point in time. It locks all of its
+// channels, in the order of their addresses and each once, and looks at the cases in random order:
+// the first that need not wait is made, and that is all. Where all would have to wait, it is put in
+// line at each of them, and the locks are let go. Then it asks to be told of the events, and
+// sleeps, once.
 //
 //     select     locks all; a case can be made: it is decided on; unlocks; moves the value
-//                                     none can: in line at all of them; unlocks; parks
+//                                     none can: in line at all of them; unlocks; waits for the
+//                                     events; parks
 //     peer       holds the lock of one channel, takes the case off its line, and claims the select:
 //                  claimed: the value is moved, the case is the winner, the select is completed
 //                  not claimed: its select is over; it looks on at the next in line
+//     event      has been taken off the object that knows it (the timer heap); claims the select:
+//                  claimed: completes the select
+//                  not claimed: lets go of it
 //     canceller  claims the select as well, for no case
-//     select     resumed: takes the other cases off their lines, under the lock of each
+//     select     resumed: takes the other cases off their lines, under the lock of each, and the
+//                  events off their objects; of one that is not there any more and that has not
+//                  won, it waits until it has let go
 //
 // Why one case is made. The claim is a compare-and-swap of one word from `nobody`, so it succeeds
 // once: for a peer, or for a canceller. While the select looks and lines up, nobody can find it: it
@@ -21,11 +29,16 @@
 // needs no claim of its own to take a case that is ready, and never has to give one back.
 //
 // Why no value is lost. A peer moves a value only after it has claimed, and a claimed select is
-// completed by who claimed it. A case that was taken off its line and not claimed has moved nothing.
+// completed by who claimed it. A case that was taken off its line and not claimed has moved
+// nothing.
 //
 // Why nobody sleeps beside what it waits for. Under all locks no case could be made, and from then
 // on it stands in line: what changes at a channel finds it there. A peer that takes a case of a
 // select that is over looks on, so nobody behind it is forgotten.
+//
+// Why nothing touches a select that has returned. Peers claim under the lock that it takes to leave
+// its lines. An event is not found on its object while it comes here without a lock; its last touch
+// is to say so, and the select waits for that, as the end of a deadline does (deadline_scope.hpp).
 //
 // Why it does not deadlock. Whoever holds several of these locks has taken them in one order;
 // everybody else holds one, and waits for none with it. Completing and moving is done without any.
@@ -37,53 +50,31 @@
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/sync/channel_core.hpp>
+#include <weft/detail/sync/select_word.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
 namespace weft::detail {
 
-/// Who may serve a select: the first one who claims it.
-template <class Layer>
-class select_word {
-public:
-    static constexpr std::uint32_t nobody = 0;
-    static constexpr std::uint32_t cancelled = 1;
-    static constexpr std::uint32_t first_case = 2;
-
-    /// A peer that holds the lock of the case's channel, or a canceller. Release and acquire are not
-    /// needed for values: those are ordered by the word of the operation (operation_word.hpp).
-    /// Relaxed: what is claimed are lines that the locks guard.
-    bool claim(std::uint32_t winner) noexcept {
-        std::uint32_t expected = nobody;
-        return word_.compare_exchange_strong(expected, winner, std::memory_order_relaxed,
-                                             std::memory_order_relaxed);
-    }
-
-    /// The select itself, resumed. Relaxed: the completion came after the claim.
-    std::uint32_t winner() const noexcept { return word_.load(std::memory_order_relaxed); }
-
-private:
-    typename Layer::template atomic<std::uint32_t> word_{nobody};
-};
-
-/// One case. `Waiter` is what stands in line.
+/// One case. `Waiter` is what stands in line. Without a channel it is an event.
 template <class Layer, class Waiter>
 struct select_case {
     channel_core<Layer, Waiter>* on = nullptr;
     Waiter* waiter = nullptr;
+    std::uint32_t index = 0;  ///< Which case of the select it is; they are looked at in any order.
     bool sends = false;
+    bool happened = false;  ///< The event.
 };
 
 /// What a select has decided.
 template <class Waiter>
 struct select_decision {
-    static constexpr std::size_t none = static_cast<std::size_t>(-1);
+    static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
 
-    std::size_t chosen = none;  ///< The case that is made; none: it stands in line, or need not.
+    std::uint32_t chosen = none;  ///< The case that is made; none: it stands in line, or need not.
     send_decision<Waiter> sent{send_step::waits};
     receive_decision<Waiter> received{receive_step::waits};
 };
@@ -98,9 +89,11 @@ public:
     select_locks(const one_case* cases, channel_core<Layer, Waiter>** order,
                  std::size_t count) noexcept
         : order_(order) {
-        for (std::size_t i = 0; i < count; ++i) order[i] = cases[i].on;
-        std::sort(order, order + count, std::less<>());
-        count_ = static_cast<std::size_t>(std::unique(order, order + count) - order);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (cases[i].on != nullptr) order[count_++] = cases[i].on;
+        }
+        std::sort(order, order + count_, std::less<>());
+        count_ = static_cast<std::size_t>(std::unique(order, order + count_) - order);
         for (std::size_t i = 0; i < count_; ++i) order_[i]->lock().lock();
     }
     select_locks(const select_locks&) = delete;
@@ -111,21 +104,23 @@ public:
 
 private:
     channel_core<Layer, Waiter>** order_;
-    std::size_t count_;
+    std::size_t count_ = 0;
 };
 
-/// Decides, beginning with the case `first`; lines up if nothing can be done now and `waits` says
-/// so. The caller makes the chosen case, as it would make a single send or receive.
+/// Decides, looking at the cases in the order in which they lie, a random one; lines up if nothing
+/// can be done now and `waits` says so. The caller makes the chosen case, as it would make a single
+/// send or receive.
 template <class Layer, class Waiter>
 select_decision<Waiter> select_or_line_up(const select_case<Layer, Waiter>* cases,
                                           channel_core<Layer, Waiter>** order, std::size_t count,
-                                          std::size_t first, bool waits) noexcept {
+                                          bool waits) noexcept {
     const select_locks<Layer, Waiter> held(cases, order, count);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t at = first + i < count ? first + i : first + i - count;
-        const auto& each = cases[at];
-        select_decision<Waiter> decided{at};
-        if (each.sends) {
+        const auto& each = cases[i];
+        select_decision<Waiter> decided{each.index};
+        if (each.on == nullptr) {
+            if (each.happened) return decided;
+        } else if (each.sends) {
             decided.sent = each.on->send_locked(nullptr);
             if (decided.sent.step != send_step::waits) return decided;
         } else {
@@ -134,16 +129,18 @@ select_decision<Waiter> select_or_line_up(const select_case<Layer, Waiter>* case
         }
     }
     for (std::size_t i = 0; waits && i < count; ++i) {
+        if (cases[i].on == nullptr) continue;
         cases[i].sends ? cases[i].on->line_up_sender(*cases[i].waiter)
                        : cases[i].on->line_up_receiver(*cases[i].waiter);
     }
     return {};
 }
 
-/// The select, resumed: nobody finds it any more when this returns.
+/// The select, resumed: no peer finds it any more when this returns.
 template <class Layer, class Waiter>
 void leave_lines(const select_case<Layer, Waiter>* cases, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
+        if (cases[i].on == nullptr || cases[i].waiter->orphaned) continue;
         cases[i].sends ? cases[i].on->withdraw_sender(*cases[i].waiter)
                        : cases[i].on->withdraw_receiver(*cases[i].waiter);
     }

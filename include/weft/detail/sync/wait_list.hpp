@@ -12,6 +12,8 @@ struct wait_links {
     typename Layer::template var<Waiter*> next{nullptr};
     typename Layer::template var<Waiter*> previous{nullptr};
     typename Layer::template var<bool> linked{false};
+    /// The object was destroyed while it lay in its list: it is not looked at again.
+    typename Layer::template var<bool> orphaned{false};
 };
 
 /// Who waits for an object, first in, first out: nodes in the frames of the waiting tasks, so that
@@ -59,6 +61,10 @@ public:
         first_ = nullptr;
         last_ = nullptr;
         return first;
+    }
+
+    void orphan_all() noexcept {
+        for (Waiter* each = first_; each != nullptr; each = each->next) each->orphaned = true;
     }
 
 private:
