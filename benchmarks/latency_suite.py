@@ -3,11 +3,9 @@
 
 import json
 import os
-import shutil
 import statistics
-import subprocess
 
-from measuring import Failure, progress, run_program, weft_environment
+from measuring import Failure, build_go_program, progress, run_program, weft_environment
 
 CASES = ("hog_echo", "busy_socket", "spawn_chain", "stuck_ready", "stuck_timer", "stuck_socket",
          "sleep_50us", "blocking_ticker")
@@ -28,26 +26,10 @@ STUCK_AIMS = {1: {"p50_us": 15_000, "p90_us": 20_000, "max_us": 50_000},
 TICKER_ABOVE_THREAD_US = 2_000
 
 
-def build_go_program(source, directory):
-    """The program that does the same in Go; None where there is no Go."""
-    if shutil.which("go") is None:
-        print("latency: go is not installed, so weft is not compared with it.")
-        return None
-    program = (directory / "latency_go").absolute()
-    cache = (directory / "go-cache").absolute()
-    progress("latency: building the program in Go")
-    done = subprocess.run(["go", "build", "-o", str(program), str(source)], check=False,
-                          stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, "GO111MODULE": "off", "GOCACHE": str(cache)})
-    if done.returncode != 0:
-        raise Failure(f"go build: {done.stderr.strip()}")
-    return program
-
-
 def run(arguments, results, rounds):
     directory = arguments.build_directory / "benchmarks" / "latency"
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "latency", "latency.go")
-    programs = [directory / "latency_bench", build_go_program(source, directory)]
+    programs = [directory / "latency_bench", build_go_program("latency", source, directory)]
     available = set(os.sched_getaffinity(0))
     for index in range(rounds):
         for case in CASES:

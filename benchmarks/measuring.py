@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -47,6 +48,22 @@ def weft_environment(procs):
                    if not name.startswith("WEFT_") or name == "WEFT_NETPOLL"}
     environment["WEFT_MAXPROCS"] = str(procs)
     return environment
+
+
+def build_go_program(suite, source, directory):
+    """The program of a suite that does the same in Go; None where there is no Go."""
+    if shutil.which("go") is None:
+        print(f"{suite}: go is not installed, so weft is not compared with it.")
+        return None
+    program = (directory / f"{suite}_go").absolute()
+    cache = (directory.parent / "go-cache").absolute()
+    progress(f"{suite}: building the program in Go")
+    done = subprocess.run(["go", "build", "-o", str(program), str(source)], check=False,
+                          stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "GO111MODULE": "off", "GOCACHE": str(cache)})
+    if done.returncode != 0:
+        raise Failure(f"go build: {done.stderr.strip()}")
+    return program
 
 
 # Results: every figure of every round, keyed by what it is of.

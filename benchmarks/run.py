@@ -14,12 +14,13 @@ import platform
 import sys
 import time
 
+import channel_suite
 import echo_suite
 import latency_suite
 import sched_suite
 from measuring import Failure, Results, print_table, progress
 
-SUITES = ("sched", "echo", "latency")
+SUITES = ("sched", "channel", "echo", "latency")
 
 
 def processor_list(text):
@@ -45,15 +46,15 @@ def parse_arguments():
         prog="scripts/bench",
         allow_abbrev=False,
         description="Builds weft in release and measures it. SUITE is sched (spawn, join, yield,"
-        " wake-ups), echo (64-byte TCP echo against servers written by hand over epoll and"
-        " liburing) or latency (how long what is ready waits beside busy tasks, against Go where it"
-        " is installed); all of them without one.",
+        " wake-ups), channel (values handed from task to task), echo (64-byte TCP echo against"
+        " servers written by hand over epoll and liburing) or latency (how long what is ready waits"
+        " beside busy tasks); all of them without one. Where Go is installed, channel and latency"
+        " are measured against it.",
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--procs", type=processor_list, default=[1, 2], metavar="LIST",
-                        help="processors of the suites sched and latency (1,2); echo always serves"
-                        " with one")
+                        help="processors of all suites (1,2) but echo, which always serves with one")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
                         help="also write the results to FILE as JSON")
     parser.add_argument("--runtimes", type=runtime_list, default=list(echo_suite.RUNTIMES),
@@ -98,6 +99,8 @@ def main():
     try:
         if "sched" in arguments.suites:
             sched_suite.run(arguments, results, rounds)
+        if "channel" in arguments.suites:
+            channel_suite.run(arguments, results, rounds)
         if "echo" in arguments.suites:
             echo_suite.run(arguments, results, rounds)
         if "latency" in arguments.suites:
