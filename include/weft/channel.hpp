@@ -37,20 +37,17 @@ public:
         const send_decided decided = on_->send(&self_);
         if (decided.step == send_step::waits) return park(waiter, *this);
         self_.closed = decided.step == send_step::closed;
-        channel_of().put(decided, *static_cast<Value*>(self_.place));
+        target().put(decided, value());
         return true;
     }
     bool unlink() noexcept final { return on_->core.withdraw_sender(self_); }
 
-    /// For a select, which makes it one of its cases instead of awaiting it.
-    channel<Value>& target() const noexcept { return channel_of(); }
+    /// Also for a select, which makes it one of its cases instead of awaiting it.
+    channel<Value>& target() const noexcept { return *static_cast<channel<Value>*>(on_); }
     Value& value() const noexcept { return *static_cast<Value*>(self_.place); }
 
 protected:
     ~send_operation() = default;
-
-private:
-    channel<Value>& channel_of() const noexcept { return *static_cast<channel<Value>*>(on_); }
 };
 
 template <class Value>
@@ -65,22 +62,19 @@ public:
         self_.place = &value_;
         const receive_decided decided = on_->receive(&self_);
         if (decided.step == receive_step::waits) return park(waiter, *this);
-        channel_of().get(decided, value_);
+        target().get(decided, value_);
         return true;
     }
     bool unlink() noexcept final { return on_->core.withdraw_receiver(self_); }
 
-    /// For a select, as with a send.
-    channel<Value>& target() const noexcept { return channel_of(); }
+    /// Also for a select, as with a send.
+    channel<Value>& target() const noexcept { return *static_cast<channel<Value>*>(on_); }
 
 protected:
     receive_operation(const receive_operation& other) noexcept : channel_operation(other) {}
     ~receive_operation() = default;
 
     std::optional<Value> value_;
-
-private:
-    channel<Value>& channel_of() const noexcept { return *static_cast<channel<Value>*>(on_); }
 };
 
 template <class Value>

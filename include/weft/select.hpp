@@ -36,10 +36,7 @@ public:
     select_part(const select_part& other) noexcept : on_(other.on_) {}
 
     selected_case begin(select_word<layer>& of, std::uint32_t index, branch& waiter) noexcept {
-        node_.place = &value_;
-        node_.waiting = &waiter;
-        node_.of = &of;
-        node_.index = index;
+        node_.begin_as_case(&value_, waiter, of, index);
         return {&on_->core, &node_, index, false};
     }
     void make(const selected& decided) noexcept { on_->get(decided.received, value_); }
@@ -61,10 +58,7 @@ public:
     select_part(const select_part& other) noexcept : on_(other.on_), value_(other.value_) {}
 
     selected_case begin(select_word<layer>& of, std::uint32_t index, branch& waiter) noexcept {
-        node_.place = value_;
-        node_.waiting = &waiter;
-        node_.of = &of;
-        node_.index = index;
+        node_.begin_as_case(value_, waiter, of, index);
         return {&on_->core, &node_, index, true};
     }
     void make(const selected& decided) noexcept {

@@ -23,6 +23,15 @@ struct channel_waiter : wait_links<layer, channel_waiter> {
     select_word<layer>* of = nullptr;
     std::uint32_t index = 0;
 
+    /// The select begins.
+    void begin_as_case(void* with, branch& waiter, select_word<layer>& word,
+                       std::uint32_t which) noexcept {
+        place = with;
+        waiting = &waiter;
+        of = &word;
+        index = which;
+    }
+
     /// May who has taken this one off its list have it?
     bool claim() noexcept {
         return of == nullptr || of->claim(select_word<layer>::first_case + index);
