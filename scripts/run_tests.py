@@ -209,6 +209,7 @@ def parse_arguments():
     parser.add_argument("--wrapper", metavar="PROGRAM",
                         help="a program that runs each test: its arguments are the test's command")
     parser.add_argument("--totals", help="append 'passed failed skipped LABEL' to this file")
+    parser.add_argument("--failures", help="append a line for each failure to this file")
     return parser.parse_args()
 
 
@@ -220,6 +221,7 @@ def main():
         if subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode == 0:
             wrapper += probe[:-1]
     total = Result()
+    failures = []
     for test in declared_tests(arguments.directory):
         if arguments.only and test["name"] not in arguments.only:
             continue
@@ -238,16 +240,21 @@ def main():
               f"{result.passed} passed, {result.failed} failed{skipped} in {seconds:.1f} s")
         for problem in result.problems:
             print(f"     {problem}")
+            failures.append(f"{test['name']}: {problem}")
         sys.stdout.flush()
         total.passed += result.passed
         total.failed += result.failed
         total.skipped += result.skipped
     if total.passed + total.failed + total.skipped == 0:
         print(f"FAIL {arguments.label}: no test was run")
+        failures.append("no test was run")
         total.failed = 1
     if arguments.totals:
         with open(arguments.totals, "a", encoding="utf-8") as file:
             file.write(f"{total.passed} {total.failed} {total.skipped} {arguments.label}\n")
+    if arguments.failures:
+        with open(arguments.failures, "a", encoding="utf-8") as file:
+            file.writelines(f"{arguments.label} {text}\n" for text in failures)
     skipped = f", {total.skipped} skipped" if total.skipped else ""
     print(f"{total.passed} passed, {total.failed} failed{skipped}")
     return 1 if total.failed else 0
