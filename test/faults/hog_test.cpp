@@ -247,7 +247,7 @@ TEST_CASE("fault 6: a runtime whose watchdog cannot start says so, and works", "
     const auto result = weft::test::run_in_child([] {
         const rlimit limit{1, 1};
         weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "the limit");
-        weft::test::child_check(::setresuid(54321, 54321, 54321) == 0, "another user");
+        weft::test::become_another_user();
         log_lines lines;
         auto main = []() -> weft::task<int> {
             co_await weft::sleep_for(10us);

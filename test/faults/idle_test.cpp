@@ -89,7 +89,7 @@ TEST_CASE("the same for an unprivileged user, who stays on io_uring", "[idle]") 
     const int count = static_cast<int>(weft::test::scaled_count(1000, 10'000));
     const auto result = weft::test::run_in_child(
         [=] {
-            weft::test::child_check(::setresuid(65534, 65534, 65534) == 0, "setresuid failed");
+            weft::test::become_another_user();
             std::string first;
             {
                 weft::runtime runtime({.processors = 4});

@@ -281,7 +281,7 @@ TEST_CASE("an unprivileged user with little locked memory starts, on whichever n
     const auto result = weft::test::run_in_child([] {
         const rlimit limit{.rlim_cur = 64 * 1024, .rlim_max = 64 * 1024};
         weft::test::child_check(::setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit");
-        weft::test::child_check(::setuid(65534) == 0, "setuid");
+        weft::test::become_another_user();
         const weft::test::forced_backend automatic("auto");
         for (int i = 0; i < 10; ++i) {
             weft::test::child_check(weft::run(echo_once(), {.processors = 4}) == 2, "no echo");

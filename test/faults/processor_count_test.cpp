@@ -134,7 +134,7 @@ TEST_CASE("a thread that cannot be started for one more worker changes nothing",
             const bool root = ::geteuid() == 0;
             const rlimit limit{root ? rlim_t{5} : rlim_t{1}, root ? rlim_t{5} : rlim_t{1}};
             weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "the limit");
-            weft::test::child_check(!root || ::setresuid(54321, 54321, 54321) == 0, "the user");
+            if (root) weft::test::become_another_user();
             const std::size_t descriptors = weft::test::descriptor_count();
             const std::size_t threads = weft::test::thread_count();
             for (int i = 0; i < 10; ++i) {

@@ -65,7 +65,7 @@ void set_thread_limit(rlim_t count) {
 /// In a child process that is run by root: as a user without processes, with so many threads more.
 void limit_threads(rlim_t count) {
     set_thread_limit(count);
-    weft::test::child_check(::setresuid(54321, 54321, 54321) == 0, "the user could not be changed");
+    weft::test::become_another_user();
 }
 
 }  // namespace

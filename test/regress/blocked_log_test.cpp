@@ -314,7 +314,7 @@ namespace {
 void limit_threads(rlim_t count) {
     const rlimit limit{count, 1000};
     weft::test::child_check(::setrlimit(RLIMIT_NPROC, &limit) == 0, "no limit");
-    weft::test::child_check(::setresuid(54322, 54322, 54322) == 0, "no user");
+    weft::test::become_another_user();
 }
 
 }  // namespace

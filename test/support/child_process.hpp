@@ -36,6 +36,11 @@ child_result run_in_child(const std::function<void()>& body,
 /// condition holds.
 void child_check(bool condition, const char* text);
 
+/// In a child that root has started: from now on it belongs to a user that has no other process, so
+/// that a limit for each user counts what this child does and nothing beside it, such as another
+/// run of the same test. Ends it as child_check() does if that is refused.
+void become_another_user();
+
 /// Number of threads of this process.
 std::size_t thread_count();
 
