@@ -103,23 +103,28 @@ struct counted {
     }
 };
 
-/// The calling task goes on on the first worker; another one may have stolen it before it began.
-weft::task<> on_first_worker() {
+bool on_first() {
+    return this_worker().index() == 0;
+}
+
+/// Brings the calling task to the first worker; another one may have stolen it before it began. Ask
+/// on_first() again after this await: on a busy machine its slice may have ended on the way.
+weft::task<> to_first_worker() {
     const unsigned wanted = weft::this_runtime::processors();
-    if (this_worker().index() == 0) co_return;
+    if (on_first()) co_return;
     weft::this_runtime::set_processors(1);
-    while (this_worker().index() != 0) co_await weft::yield();
+    while (!on_first()) co_await weft::yield();
     weft::this_runtime::set_processors(wanted);
 }
 
-/// Occupies the workers 1 to `others` with a task each, which waits for `go` and then does `what`.
-/// The calling task holds worker 0.
+/// Occupies the workers 1 to `others` with a task each, which waits for the gate and then does
+/// `what`. The calling task holds worker 0, and keeps it until it awaits something.
 template <class What>
-weft::task<std::vector<weft::join_handle<void>>> on_others(unsigned others, What what) {
+std::vector<weft::join_handle<void>> on_others(unsigned others, What what) {
     struct gate {
         std::atomic<unsigned> arrived{0};
     };
-    co_await on_first_worker();
+    REQUIRE(on_first());
     auto shared = std::make_shared<gate>();
     std::vector<weft::join_handle<void>> handles;
     for (unsigned i = 0; i < others; ++i) {
@@ -134,7 +139,7 @@ weft::task<std::vector<weft::join_handle<void>>> on_others(unsigned others, What
     // It opens the gate when all the others have a task.
     spin_until([&] { return shared->arrived == others; });
     ++shared->arrived;
-    co_return handles;
+    return handles;
 }
 
 }  // namespace
@@ -191,7 +196,8 @@ TEST_CASE("S3: a processor that is given up loses no timer, also while the other
             for (int i = 0; i < sleepers; ++i) handles.push_back(weft::co_spawn(sleeper, i));
             for (auto& each : handles) co_await std::move(each);
         };
-        auto handles = co_await on_others(others, spawner);
+        while (!on_first()) co_await to_first_worker();
+        auto handles = on_others(others, spawner);
         // This task holds the first worker: the others set their timers in their own heaps.
         const bool all_asleep = spin_until([&] { return asleep == 3 * sleepers; });
         weft::this_runtime::set_processors(1);
@@ -229,7 +235,8 @@ TEST_CASE("S3: timers of a retired processor are in the heap of the first one", 
             }
             co_return;
         };
-        auto handles = co_await on_others(2, spawner);
+        while (!on_first()) co_await to_first_worker();
+        auto handles = on_others(2, spawner);
         const bool all_asleep = spin_until([&] { return asleep == 6000; });
         const std::size_t before = this_worker().p.timers.size();
         weft::this_runtime::set_processors(1);
@@ -276,7 +283,8 @@ TEST_CASE("S3: a processor that is given up loses no socket", "[conformance]") {
             for (auto& each : handles) co_await std::move(each);
         };
         for (auto& each : pairs) co_await each.client.write_all(std::array{std::byte{1}});
-        auto handles = co_await on_others(others, spawner);
+        while (!on_first()) co_await to_first_worker();
+        auto handles = on_others(others, spawner);
         const bool all_wait = spin_until([&] { return waiting == total; });
         weft::this_runtime::set_processors(1);
         co_await wait_until_retired_from(1);
@@ -391,7 +399,8 @@ TEST_CASE("S20: the queue of a retired processor goes to the global queue, befor
             ready = true;
             co_await weft::yield();  // Behind its ring; the loop then finds that it was asked.
         };
-        auto others = co_await on_others(1, spawner);
+        while (!on_first()) co_await to_first_worker();
+        auto others = on_others(1, spawner);
         // This task holds the first worker, so nobody takes anything.
         result.retired = spin_until([&] { return ready && retired_from(1); });
         weft::detail::branch_list all;

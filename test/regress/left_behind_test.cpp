@@ -99,11 +99,12 @@ TEST_CASE("a handler of failures that takes long does not keep the others", "[re
 }
 
 TEST_CASE("a task whose remains keep the worker is reported by its name", "[regress]") {
+    static constexpr const char* reported = "(leaver), spawned at";
     kept_log log;
     std::atomic<int> result{0};
     auto main = [&]() -> weft::task<> {
         const auto wait = [&] {
-            result = spin_until([&] { return log.count("lets nobody in") != 0; }) ? 1 : -1;
+            result = spin_until([&] { return log.count(reported) != 0; }) ? 1 : -1;
         };
         weft::co_spawn(ends_with(calls_late(wait)), {.name = "leaver"}).detach();
         while (result == 0) co_await weft::yield();
@@ -111,7 +112,7 @@ TEST_CASE("a task whose remains keep the worker is reported by its name", "[regr
     weft::test::watchdog watchdog(60s, hangs);
     weft::run(main(), {.processors = 1, .hog_report = 20ms, .log = log.sink()});
     CHECK(result == 1);
-    CHECK(log.count("(leaver), spawned at") == 1);
+    CHECK(log.count(reported) == 1);
     CHECK(log.count("left_behind_test.cpp") == 1);
 }
 
@@ -119,6 +120,8 @@ TEST_CASE("a task whose remains keep the worker is reported by its name", "[regr
 // destroyed inside each other.
 TEST_CASE("a task is reported by its name while it destroys what a chain of tasks has left",
           "[regress]") {
+    // On a busy machine the main task may be reported as well.
+    static constexpr const char* reported = "(outermost), spawned at";
     kept_log log;
     std::atomic<int> result{0};
     struct chain {
@@ -129,7 +132,7 @@ TEST_CASE("a task is reported by its name while it destroys what a chain of task
     };
     auto main = [&]() -> weft::task<> {
         const auto wait = [&] {
-            result = spin_until([&] { return log.count("lets nobody in") != 0; }) ? 1 : -1;
+            result = spin_until([&] { return log.count(reported) != 0; }) ? 1 : -1;
         };
         auto last = weft::co_spawn(ends_with(calls_late(wait)));
         for (int i = 0; i < 200; ++i) {
@@ -143,7 +146,7 @@ TEST_CASE("a task is reported by its name while it destroys what a chain of task
     weft::test::watchdog watchdog(60s, hangs);
     weft::run(main(), {.processors = 1, .hog_report = 20ms, .log = log.sink()});
     CHECK(result == 1);
-    CHECK(log.count("(outermost), spawned at") == 1);
+    CHECK(log.count(reported) == 1);
 }
 
 TEST_CASE("a destructor of a detached task that keeps the end is reported by its name",
