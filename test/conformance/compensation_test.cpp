@@ -95,8 +95,8 @@ weft::task<bool> ends_within(std::uint64_t looks, Condition holds) {
 }
 
 /// Some slices, and few beside what a task has done for `long_while` of looks.
-constexpr std::uint64_t short_while = 60;
-constexpr std::uint64_t long_while = 600;
+constexpr std::uint64_t short_while = 300;
+constexpr std::uint64_t long_while = 1200;
 
 /// Keeps the worker for so many looks of the watchdog after it has counted an overrun.
 bool overrun_for(std::uint64_t looks) {
