@@ -28,6 +28,9 @@ using message = std::unique_ptr<std::uint64_t>;
 constexpr unsigned parties = 4;
 
 struct account {
+    explicit account(weft::test::watchdog& all_of) : dog(all_of) {}
+
+    weft::test::watchdog& dog;
     std::atomic<std::uint64_t> made{0}, sent{0}, kept{0}, received{0}, wrong{0};
 };
 
@@ -89,6 +92,7 @@ weft::task<> receive_all(weft::channel<message>& from, account& all, unsigned se
         }
         if (!got) co_return;
         ++all.received;
+        all.dog.progress();
         const std::uint64_t who = **got >> 48;
         const std::uint64_t place = **got & 0xffff'ffff'ffff;
         // One receiver sees the values of one sender in their order.
@@ -98,7 +102,7 @@ weft::task<> receive_all(weft::channel<message>& from, account& all, unsigned se
 }
 
 weft::task<> storm_task(std::size_t capacity, std::size_t count, bool close_early, unsigned seed,
-                        account& all, weft::test::watchdog& dog) {
+                        account& all) {
     weft::channel<message> values(capacity);
     std::vector<weft::join_handle<void>> senders;
     std::vector<weft::join_handle<void>> receivers;
@@ -117,7 +121,6 @@ weft::task<> storm_task(std::size_t capacity, std::size_t count, bool close_earl
     for (auto& each : senders) co_await std::move(each);
     values.close();
     for (auto& each : receivers) co_await std::move(each);
-    dog.progress();
 }
 
 void storm(unsigned processors, std::size_t capacity, bool close_early) {
@@ -129,10 +132,10 @@ void storm(unsigned processors, std::size_t capacity, bool close_early) {
     weft::runtime runtime({.processors = processors});
     weft::test::watchdog dog(20s, [&] { return weft::test::describe(runtime.statistics()); });
     for (std::size_t i = 0; i < rounds; ++i) {
-        account all;
+        account all(dog);
         runtime
             .co_spawn(storm_task, capacity, count, close_early, seed + static_cast<unsigned>(i),
-                      std::ref(all), std::ref(dog))
+                      std::ref(all))
             .get();
         CHECK(all.wrong == 0);
         CHECK(all.made == all.sent + all.kept);

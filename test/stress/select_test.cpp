@@ -30,6 +30,9 @@ using message = std::unique_ptr<std::uint64_t>;
 constexpr unsigned parties = 4;
 
 struct account {
+    explicit account(weft::test::watchdog& all_of) : dog(all_of) {}
+
+    weft::test::watchdog& dog;
     std::atomic<std::uint64_t> made{0}, sent{0}, kept{0}, received{0}, times{0}, wrong{0};
     std::atomic<std::uint64_t> sum_sent{0}, sum_received{0};
 };
@@ -155,12 +158,13 @@ weft::task<> receive_all(channels& from, account& all, unsigned seed) {
             continue;
         }
         ++all.received;
+        all.dog.progress();
         all.sum_received += **got;
     }
 }
 
 weft::task<> storm_task(std::size_t capacity, std::size_t count, bool close_early, unsigned seed,
-                        account& all, weft::test::watchdog& dog) {
+                        account& all) {
     channels between(capacity);
     std::vector<weft::join_handle<void>> senders;
     std::vector<weft::join_handle<void>> receivers;
@@ -181,7 +185,6 @@ weft::task<> storm_task(std::size_t capacity, std::size_t count, bool close_earl
     for (auto& each : senders) co_await std::move(each);
     for (auto* each : {&between.one, &between.two, &between.three}) each->close();
     for (auto& each : receivers) co_await std::move(each);
-    dog.progress();
 }
 
 void storm(unsigned processors, std::size_t capacity, bool close_early) {
@@ -193,10 +196,10 @@ void storm(unsigned processors, std::size_t capacity, bool close_early) {
     weft::runtime runtime({.processors = processors});
     weft::test::watchdog dog(60s, [&] { return weft::test::describe(runtime.statistics()); });
     for (std::size_t i = 0; i < rounds; ++i) {
-        account all;
+        account all(dog);
         runtime
             .co_spawn(storm_task, capacity, count, close_early, seed + static_cast<unsigned>(i),
-                      std::ref(all), std::ref(dog))
+                      std::ref(all))
             .get();
         CHECK(all.wrong == 0);
         CHECK(all.made == all.sent + all.kept);
