@@ -21,12 +21,15 @@ enum class netpoll_backend : unsigned char {
     epoll,
 };
 
-/// An exception that left a task which nobody awaits.
+/// An exception that left a task which nobody awaits, or a child of a task.
 struct task_failure {
     std::uint64_t task_id = 0;
     std::string_view task_name;  ///< Empty if it has none.
     std::source_location spawn_site;
     std::exception_ptr exception;
+    /// It has left a child of that task (when_all, task_group and their kind), after another child
+    /// had failed, whose exception is the one that the task gets.
+    bool suppressed = false;
 };
 
 /// How a runtime is made. Every member has a default that suits a server.
@@ -105,8 +108,10 @@ struct runtime_options {
 
     /// Called with an exception that left a task which nobody awaits, on whichever thread learns of
     /// it: the worker that ran the task, where it was detached before; else the thread that drops
-    /// the handle, which may be one outside the runtime. It must not throw: an exception ends the
-    /// process. Default: reports task, spawn site and what() to the log, then calls std::terminate.
+    /// the handle, which may be one outside the runtime. Called as well with one that left a child
+    /// after another child had failed (task_failure::suppressed), on a worker. It must not throw:
+    /// an exception ends the process. Default: reports task, spawn site and what() to the log, then
+    /// calls std::terminate, but for a suppressed one.
     std::function<void(const task_failure&)> on_failure = nullptr;
 
     /// Called with a report when a task does not come back for shutdown_timeout while the runtime

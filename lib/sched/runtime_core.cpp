@@ -117,7 +117,7 @@ bool runtime_core::all_asleep() noexcept {
     }
     std::size_t found = 0;
     std::vector<sleeping_task> room;
-    idle.with_list_held([&] { return (found = survey_.found()) != 0; });
+    idle.with_list_held([&] { return (found = survey_.branches_found()) != 0; });
     try {
         room.resize(std::min(found, sleep_survey::most_listed));
     } catch (const std::bad_alloc&) {
@@ -165,7 +165,7 @@ void runtime_core::report_failure(const task_failure& failure) const noexcept {
         log("weft: a task ended by an exception that nobody awaits, and there is no memory to name "
             "it");
     }
-    std::terminate();
+    if (!failure.suppressed) { std::terminate(); }
 }
 
 void runtime_core::log_failure(const task_failure& failure) const {
@@ -176,11 +176,19 @@ void runtime_core::log_failure(const task_failure& failure) const {
         what = error.what();
     } catch (...) {
     }
-    log(fmt::format("weft: task {} ({}), spawned at {}:{}, ended by an exception that nobody "
-                    "awaits: {}; catch it in the task, await its handle, or set "
-                    "runtime_options::on_failure",
-                    failure.task_id, failure.task_name.empty() ? "unnamed" : failure.task_name,
-                    failure.spawn_site.file_name(), failure.spawn_site.line(), what));
+    const std::string task = fmt::format(
+        "task {} ({}), spawned at {}:{}", failure.task_id,
+        failure.task_name.empty() ? "unnamed" : failure.task_name, failure.spawn_site.file_name(),
+        failure.spawn_site.line());
+    if (failure.suppressed) {
+        log(fmt::format("weft: a child of {}, failed after another one, whose exception the task "
+                        "has: {}; set runtime_options::on_failure to have it",
+                        task, what));
+        return;
+    }
+    log(fmt::format("weft: {}, ended by an exception that nobody awaits: {}; catch it in the task, "
+                    "await its handle, or set runtime_options::on_failure",
+                    task, what));
 }
 
 runtime_statistics runtime_core::statistics() const {

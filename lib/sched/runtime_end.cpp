@@ -3,6 +3,7 @@
 #include "lib/sched/runtime_core.hpp"
 #include "lib/sched/worker_thread.hpp"
 
+#include <weft/detail/branch/child_branch.hpp>
 #include <weft/detail/sched/promise.hpp>
 #include <weft/detail/sched/task_life.hpp>
 
@@ -45,6 +46,32 @@ void write_last_line(std::string_view line, std::chrono::milliseconds patience) 
     // Of this process alone: what the stream is for others stays as it is.
     const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0) { ::dup2(nowhere, STDERR_FILENO); }
+}
+
+/// Destroys the children of a task where they wait, those of a child before itself, since they may
+/// lie in its frames. Without recursion: children have children a million deep.
+void destroy_children(task_control& of) noexcept {
+    branch_list all;
+    of.root_scope.for_each_branch([&all](branch& each) {
+        if (each.is_child) { all.push_back(&each); }
+    });
+    for (branch* each = all.front(); each != nullptr; each = each->next) {
+        branch* const parent = static_cast<child_branch*>(each)->parent();
+        if (parent->is_child) { ++static_cast<child_branch*>(parent)->children_left; }
+    }
+    branch_list childless;
+    while (branch* each = all.pop_front()) {
+        if (static_cast<child_branch*>(each)->children_left == 0) { childless.push_back(each); }
+    }
+    while (branch* each = childless.pop_front()) {
+        auto& destroyed = static_cast<child_branch&>(*each);
+        branch* const parent = destroyed.parent();
+        destroyed.destroy_where_it_waits();
+        destroyed.discard();
+        if (parent->is_child && --static_cast<child_branch*>(parent)->children_left == 0) {
+            childless.push_back(parent);
+        }
+    }
 }
 
 /// What a wait for workers counts at once; see await_workers().
@@ -326,6 +353,7 @@ void runtime_core::destroy_suspended() noexcept {
         each.alive.store(false, std::memory_order_relaxed);
         workers_[0].p.ended.add_release();
         if (watch) { watch->destroys(&each); }
+        destroy_children(each);
         destroy_chain(std::exchange(each.main_branch.handle, nullptr));
         if (watch) { watch->destroys(nullptr); }
         end_unfinished(each);

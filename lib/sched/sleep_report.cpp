@@ -14,11 +14,7 @@ namespace weft::detail {
 
 namespace {
 
-bool only_tasks_wake(task_control& task) noexcept {
-    if (task.extras != nullptr && task.extras->stop_token.stop_possible()) {
-        return false;
-    }
-    branch& waiting = task.main_branch;
+bool only_tasks_wake(branch& waiting) noexcept {
     // Relaxed: what workers wrote is ordered by the lock; a completer of another runtime may write
     // at this moment (runtime_core::inject), and then the operation says no.
     const std::atomic_ref<branch_status> status(waiting.status);
@@ -26,16 +22,27 @@ bool only_tasks_wake(task_control& task) noexcept {
            waiting.waiting_for->completed_by_tasks();
 }
 
-void describe(const task_control& task, sleeping_task& into) noexcept {
+bool only_tasks_wake(task_control& task) noexcept {
+    if (task.extras != nullptr && task.extras->stop_token.stop_possible()) {
+        return false;
+    }
+    bool all = true;
+    task.root_scope.for_each_branch([&all](branch& each) { all = all && only_tasks_wake(each); });
+    return all;
+}
+
+void describe(const branch& of, sleeping_task& into) noexcept {
+    const task_control& task = *of.owner;
     into.id = task.id;
     const std::string_view name = task.extras != nullptr ? task.extras->name : std::string_view{};
     const std::size_t length = std::min(name.size(), into.name.size() - 1);
     std::copy_n(name.begin(), length, into.name.begin());
     into.name[length] = 0;
     into.spawn_site = task.spawn_site;
-    into.reason = task.main_branch.reason;
+    into.is_child = of.is_child;
+    into.reason = of.reason;
     into.depth = 0;
-    std::coroutine_handle<> frame = task.main_branch.handle;
+    std::coroutine_handle<> frame = of.handle;
     while (frame != nullptr && into.depth != into.awaits.size()) {
         const promise_base& promise = as_base(frame).promise();
         into.awaits[into.depth++] = promise.location_;
@@ -47,6 +54,8 @@ std::string_view describe(wait_reason reason) noexcept {
     switch (reason) {
         case wait_reason::join:
             return "waits for a task";
+        case wait_reason::children:
+            return "waits for its children";
         case wait_reason::sleep:
             return "sleeps";
         case wait_reason::io_read:
@@ -73,7 +82,7 @@ std::string_view describe(wait_reason reason) noexcept {
 
 std::string text_of(const sleeping_task& task) {
     std::string text = fmt::format(
-        "task {} ({}), spawned at {}:{}, {}", task.id,
+        "{}task {} ({}), spawned at {}:{}, {}", task.is_child ? "a child in " : "", task.id,
         task.name[0] != 0 ? task.name.data() : "unnamed", task.spawn_site.file_name(),
         task.spawn_site.line(), describe(task.reason));
     for (std::size_t i = 0; i < task.depth; ++i) {
@@ -87,8 +96,7 @@ std::string line_of(const sleeping_task& task) {
     return "weft:   " + text_of(task);
 }
 
-bool waits_for_call(task_control& task) noexcept {
-    branch& waiting = task.main_branch;
+bool waits_for_call(branch& waiting) noexcept {
     // Relaxed: the machine that has made the call may write it at this moment, and then it has
     // returned, or is about to.
     const std::atomic_ref<branch_status> status(waiting.status);
@@ -103,10 +111,12 @@ std::string tasks_in_calls(task_slabs& slabs) {
     std::size_t found = 0;
     std::string text;
     slabs.for_each_alive([&](task_control& task) {
-        if (!waits_for_call(task) || ++found > most_named) { return; }
-        sleeping_task seen;
-        describe(task, seen);
-        text += "; " + text_of(seen);
+        task.root_scope.for_each_branch([&](branch& each) {
+            if (!waits_for_call(each) || ++found > most_named) { return; }
+            sleeping_task seen;
+            describe(each, seen);
+            text += "; " + text_of(seen);
+        });
     });
     if (found > most_named) { text += fmt::format("; and {} more", found - most_named); }
     return text;
@@ -120,15 +130,17 @@ bool sleep_survey::all_asleep(task_slabs& slabs) noexcept {
         return false;
     }
     found_ = 0;
+    branches_found_ = 0;
     listed_count_ = 0;
     witness_ = slabs.find_alive([this](task_control& task) {
         if (!only_tasks_wake(task)) {
             return true;
         }
         ++found_;
-        if (listed_count_ != listed_.size()) {
-            describe(task, listed_[listed_count_++]);
-        }
+        task.root_scope.for_each_branch([this](branch& each) {
+            ++branches_found_;
+            if (listed_count_ != listed_.size()) { describe(each, listed_[listed_count_++]); }
+        });
         return false;
     });
     return witness_ == nullptr && found_ != 0;
@@ -144,8 +156,8 @@ std::vector<std::string> sleep_report::lines() const {
     for (const sleeping_task& each : listed) {
         lines.push_back(line_of(each));
     }
-    if (listed.size() < found) {
-        lines.push_back(fmt::format("weft:   and {} more", found - listed.size()));
+    if (listed.size() < branches) {
+        lines.push_back(fmt::format("weft:   and {} more", branches - listed.size()));
     }
     return lines;
 }

@@ -16,11 +16,12 @@
 
 namespace weft::detail {
 
-/// What a report tells of a task, copied while the task cannot run.
+/// What a report tells of a branch of a task, copied while the task cannot run.
 struct sleeping_task {
     std::uint64_t id = 0;
     std::array<char, 64> name{};  ///< Cut off, and ended by 0.
     std::source_location spawn_site;
+    bool is_child = false;  ///< Not the first branch of its task.
     wait_reason reason = wait_reason::none;
     std::size_t depth = 0;  ///< How many of `awaits` there are.
     std::array<std::source_location, 8> awaits;  ///< From the innermost frame outwards.
@@ -28,7 +29,8 @@ struct sleeping_task {
 
 /// What was found.
 struct sleep_report {
-    std::size_t found = 0;
+    std::size_t found = 0;              ///< Tasks.
+    std::size_t branches = 0;           ///< Those of these tasks.
     std::vector<sleeping_task> listed;  ///< As many of them as there was room for.
 
     /// Line by line.
@@ -50,6 +52,8 @@ public:
 
     /// How many tasks all_asleep() has found.
     std::size_t found() const noexcept { return found_; }
+    /// How many branches they have.
+    std::size_t branches_found() const noexcept { return branches_found_; }
 
     /// Exchanges the room for a larger one.
     void give_room(std::vector<sleeping_task>& room) noexcept {
@@ -61,7 +65,7 @@ public:
     /// What the last all_asleep() has found.
     sleep_report take() noexcept {
         listed_.resize(std::min(listed_count_, listed_.size()));
-        return {found_, std::move(listed_)};
+        return {found_, branches_found_, std::move(listed_)};
     }
 
 private:
@@ -71,6 +75,7 @@ private:
     std::vector<sleeping_task> listed_;
     std::size_t listed_count_ = 0;
     std::size_t found_ = 0;
+    std::size_t branches_found_ = 0;
 };
 
 }  // namespace weft::detail

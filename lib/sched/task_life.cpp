@@ -7,6 +7,7 @@
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/base/assert.hpp>
+#include <weft/detail/branch/child_branch.hpp>
 #include <weft/detail/sched/promise.hpp>
 #include <weft/error.hpp>
 
@@ -269,9 +270,19 @@ void check_finished(const task_control& joined) noexcept {
 }
 
 [[gnu::hot]]
-void worker_thread::finish_task() noexcept {
-    task_control* ended = std::exchange(finished_, nullptr);
-    ended->main_branch.status = branch_status::ended;
+void worker_thread::finish_branch() noexcept {
+    branch& ended = *std::exchange(finished_, nullptr);
+    ended.status = branch_status::ended;
+    if (ended.is_child) {
+        static_cast<child_branch&>(ended).finish(*this);
+    } else {
+        finish_task(*ended.owner);
+    }
+}
+
+[[gnu::hot]]
+void worker_thread::finish_task(task_control& of) noexcept {
+    task_control* const ended = &of;
     if (ended->extras != nullptr) { ended->extras->stop_callback.reset(); }
     // Relaxed: who still finds it alive asks a task to stop that has ended, which does nothing.
     ended->alive.store(false, std::memory_order_relaxed);

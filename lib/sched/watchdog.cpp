@@ -371,7 +371,7 @@ void watchdog::act(worker_thread& worker, const run_watch& watch,
 // The task, as a message names it; empty if it has ended meanwhile.
 std::string watchdog::describe(const run_sight<branch>& seen) {
     if (seen.branch == nullptr) { return {}; }
-    // Every branch is the first one of its task, and lies at the beginning of its control block.
+    // The mark names the first branch of the task, which lies at the start of its control block.
     auto& task = *reinterpret_cast<task_control*>(seen.branch);
     std::uint64_t id = 0;
     std::string_view name;

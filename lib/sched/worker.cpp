@@ -72,12 +72,13 @@ void worker::requeue(branch& running, operation& next) noexcept {
 std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<> frame) noexcept {
     // The frame is suspended only when this has returned; the loop does the rest.
     running.handle = frame;
-    static_cast<worker_thread*>(this)->finished_ = running.owner;
+    static_cast<worker_thread*>(this)->finished_ = &running;
     return std::noop_coroutine();
 }
 
 branch* worker::running() const noexcept {
-    return static_cast<const worker_thread&>(*this).p.mark.running();
+    // Relaxed: it is its own store.
+    return static_cast<const worker_thread&>(*this).running_.load(std::memory_order_relaxed);
 }
 
 std::uint32_t worker::random_below(std::uint32_t limit) noexcept {

@@ -256,7 +256,11 @@ void worker_thread::execute(branch* running) noexcept {
     if (runtime_->idle.parked_hint() != 0 && io_->has_unsubmitted()) {
         poll_io();
     }
-    p.mark.begin(running, running->word.life(), as_base(running->handle).promise().location_);
+    // What others see is the task: the memory of a child goes when that has ended.
+    branch& of_task = running->owner->main_branch;
+    p.mark.begin(&of_task, of_task.word.life(), as_base(running->handle).promise().location_);
+    // For this thread alone. Release: for a signal handler on it (rescue_signal.hpp).
+    running_.store(running, std::memory_order_release);
     if (begin(*running)) {
         running->handle.resume();
     }
@@ -264,9 +268,10 @@ void worker_thread::execute(branch* running) noexcept {
         if (forked()) [[unlikely]] {
             used_in_fork();  // What ends a task takes locks that nobody in this process releases.
         }
-        finish_task();
+        finish_branch();
     }
     // Not before: what a task leaves behind is the user's code too, and may keep this worker.
+    running_.store(nullptr, std::memory_order_relaxed);
     p.mark.end();
     // Whoever interrupts this thread from now on must see that no task runs (rescue_signal.cpp).
     std::atomic_signal_fence(std::memory_order_seq_cst);

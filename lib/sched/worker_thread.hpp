@@ -144,7 +144,8 @@ private:
     void end_gathered_sends() noexcept;
     bool begin(branch& running) noexcept;
     void execute(branch* running) noexcept;
-    void finish_task() noexcept;
+    void finish_branch() noexcept;
+    void finish_task(task_control& ended) noexcept;
 
     bool serve_attention() noexcept;
     void tell_sentinel() noexcept;
@@ -156,7 +157,10 @@ private:
     bool slice_aged_ = false;         ///< A tick has passed since.
     bool timers_untold_ = false;        ///< The sentinel may not know the earliest own timer.
     branch* direct_ = nullptr;          ///< Runs next, without a trip through runnext.
-    task_control* finished_ = nullptr;  ///< The task that just ended, for the loop.
+    branch* finished_ = nullptr;        ///< Whose first frame just ended, for the loop.
+    /// What runs, child or not. Atomic, since a signal handler asks for it. Set and cleared beside
+    /// the mark, which names the task.
+    std::atomic<branch*> running_{nullptr};
     std::uint64_t next_id_ = 0;
     std::uint64_t id_block_end_ = 0;
     task_slabs::batch free_controls_;

@@ -2,6 +2,7 @@
 #include <weft/detail/task/deadline_scope.hpp>
 
 #include <weft/detail/base/assert.hpp>
+#include <weft/detail/branch/child_branch.hpp>
 #include <weft/detail/sched/worker.hpp>
 
 namespace weft::detail {
@@ -24,7 +25,7 @@ deadline_scope::deadline_scope(monotonic_time deadline) : running_(running_branc
     const bool late_already = deadline <= monotonic_now();
     // The scope is open before the timer is set, since the timer may fire at once. A failure of
     // add() closes it again.
-    scope_.open(parent, running_);
+    scope_.open(parent, running_, child_branch::membership_of(running_));
     running_.innermost = &scope_;
     if (late_already) {
         branch_list none;  // The branch runs, so nothing is parked inside.

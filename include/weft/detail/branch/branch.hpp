@@ -19,10 +19,13 @@ template <class Layer, class Branch>
 class basic_scope;
 template <class Layer, class Branch>
 class basic_nested_scope;
+template <class Layer, class Branch>
+class basic_scope_member;
 
 /// The cancel scopes of weft's branches: the root of a task, and those that a branch opens.
 using scope = basic_scope<layer, branch>;
 using nested_scope = basic_nested_scope<layer, branch>;
+using scope_member = basic_scope_member<layer, branch>;
 
 /// Why a branch is parked, as a dump shows it.
 enum class wait_reason : std::uint8_t {
@@ -31,6 +34,7 @@ enum class wait_reason : std::uint8_t {
     yield,
     sleep,
     join,
+    children,
     io_read,
     io_write,
     io_close,
@@ -45,8 +49,9 @@ enum class wait_reason : std::uint8_t {
 enum class branch_status : std::uint8_t { queued, running, parked, ended };
 
 /// A strand of execution of a task: what run queues, wait words and wait lists hold. It never runs
-/// on two threads at once. Its memory is type-stable: a stale pointer to a branch always points to
-/// a branch, though perhaps of another task.
+/// on two threads at once. The first one of a task lies in its control block, whose memory is
+/// type-stable: a stale pointer always points to a branch, though perhaps of another task. Others
+/// lie in frames (child_branch.hpp).
 struct branch {
     /// Link in a run queue, or in a list of branches about to be readied. Owned by whoever holds
     /// the branch; only a parked branch has no holder.
@@ -67,6 +72,8 @@ struct branch {
     branch_status status = branch_status::queued;
     /// The worker calls waiting_for->start() before it resumes the handle.
     bool restart = false;
+    /// It is a child_branch.
+    bool is_child = false;
 
     /// Whoever runs it soon, and has something else to do before: fetches what that touches first,
     /// the operation and the head of the frame, neither of which is in a cache after a long wait.

@@ -51,13 +51,19 @@ public:
     /// `completed`.
     void cancel_with(operation_outcome outcome) noexcept { outcome_ = outcome; }
 
+    /// At the end of a runtime, where the memory of the branch goes before this object does.
+    void forget_branch() noexcept {
+        unlink_if_parked();
+        waiter_ = nullptr;
+    }
+
 protected:
     explicit operation(bool restarts, wait_reason reason) noexcept
         : restarts_(restarts), reason_(reason) {}
     /// Only of an operation that has not started: so that awaitables can be handed on by value.
     operation(const operation& other) noexcept
         : restarts_(other.restarts_), reason_(other.reason_) {
-        WEFT_ASSERT(other.waiter_ == nullptr);
+        WEFT_ASSERT(!other.awaited_);
     }
     operation& operator=(const operation&) = delete;
     ~operation() = default;
@@ -68,6 +74,7 @@ protected:
         if (waiter_ != nullptr && waiter_->waiting_for == this &&
             waiter_->status == branch_status::parked) {
             waiter_->word.end_parked([this]() noexcept { return unlink(); });
+            waiter_->waiting_for = nullptr;
         }
     }
 
@@ -79,24 +86,30 @@ protected:
         return paid_ || pay_now(waiter);
     }
 
-    /// The branch that waits; set by begin().
+    /// The branch that waits; set by begin(), and null again when the await is over.
     branch* waiter() const noexcept { return waiter_; }
 
     /// For await_suspend(), before start(): ends the process if it was called before. An operation
     /// has one life; what it holds after its end is no result of another one.
     void begin(branch& running) noexcept {
-        if (waiter_ != nullptr) [[unlikely]] {
+        if (awaited_) [[unlikely]] {
             awaited_twice();
         }
+        awaited_ = true;
         waiter_ = &running;
     }
 
-    /// For await_resume(): ends the process if somebody else than a worker resumed the branch.
+    /// For await_resume(): ends the process if somebody else than a worker resumed the branch. The
+    /// branch, which may be a child and go before this object does, is forgotten.
     void check_resumed_by_weft() const noexcept {
         if (waiter_ != nullptr) {
             check_running(*waiter_);
+            await_is_over();
         }
     }
+
+    /// The same without the check.
+    void await_is_over() const noexcept { waiter_ = nullptr; }
 
 private:
     friend bool park(branch& waiter, operation& published) noexcept;
@@ -105,7 +118,8 @@ private:
 
     static bool pay_now(branch& waiter) noexcept;
 
-    branch* waiter_ = nullptr;
+    mutable branch* waiter_ = nullptr;
+    bool awaited_ = false;
     bool restarts_;
     bool paid_ = false;  ///< finish_inline() has taken from the budget of this resume.
     wait_reason reason_;

@@ -4,23 +4,36 @@
 //
 // A task's root scope lies in its control block; with_timeout and its kind open a scope inside the
 // branch's innermost one and close it again. Stopping a scope stops everything inside it: the
-// branch whose innermost scope it is (its occupant), and every scope that was opened inside.
+// branches whose innermost scope it is, and every scope that was opened inside. One of these
+// branches is the one that opened the scope (its occupant); the others are children that run beside
+// it, or beside another child (its members). Each branch is in one scope, which is its innermost
+// one: while it has opened a scope in that, it is the occupant there and not in the outer one.
 //
 // Who may touch what:
-//   * flags_, occupant_ and first_child_ of a scope, and the sibling links of its children, belong
-//     to the scope's lock. So do the flag bits in the word of its occupant.
+//   * flags_, occupant_, first_member_ and first_child_ of a scope, and the links of its members
+//     and of the scopes inside it, belong to the scope's lock. So do the flag bits in the words of
+//     its occupant and its members.
 //   * Locks are taken from parent to child only. A stop holds the locks on the path from the scope
 //     that it stops to the scope that it visits, so no scope on that path can leave its parent.
 //   * A scope is closed by the branch that opened it, under the lock of its parent.
+//   * A child enters the innermost scope of the branch that forks it, before it is queued, and
+//     leaves it as its last act but one: it counts down what waits for it afterwards. So a scope
+//     outlives its members, and the memory of a child, which lies in a frame, outlives its
+//     membership; a stop touches no branch that has left.
 //
-// Where the flags are: those of a scope with an occupant are in the occupant's word, and nowhere
-// else; those of a scope without one are in flags_. Opening moves the parent's flags from the word
-// to the parent and leaves them in the word, so that a scope opened inside a stopped one is stopped
-// from the start; closing gives the branch the flags of the parent back. Therefore a branch that
-// parks needs to look at its own word only.
+// Where the flags are: those of a scope with an occupant are in the occupant's word; those of a
+// scope without one are in flags_. Each member's word has them as well. Opening moves the parent's
+// flags from the occupant's word to the parent and leaves them in the word, so that a scope opened
+// inside a stopped one is stopped from the start; closing gives the branch the flags of the parent
+// back. Therefore a branch that parks needs to look at its own word only.
 //
-// Why a stop is never lost: the flags are set under the scope's lock. A scope that is opened after
-// that inherits them under the same lock; one that was opened before is in the list of children.
+// Why a stop is never lost: the flags are set under the scope's lock. A scope that is opened, or a
+// child that enters, after that inherits them under the same lock; one that came before is in a
+// list.
+//
+// A shielded scope is in the tree, so that all branches of a task can be found, but a stop that
+// comes from outside of it goes by. Opening it clears the flags in the word of its occupant, and
+// closing it gives back those of the parent, as ever: so the stop is seen behind the shield.
 //
 // Why a stop never hits another task: a root scope is used again by the next task of the control
 // block. A stop that is meant for one task names its life, and the word of the branch compares it
@@ -47,7 +60,32 @@
 namespace weft::detail {
 
 template <class Layer, class Branch>
+class basic_scope;
+template <class Layer, class Branch>
 class basic_nested_scope;
+
+/// What a branch needs that is in a scope beside its occupant: a child.
+template <class Layer, class Branch>
+class basic_scope_member {
+public:
+    explicit basic_scope_member(Branch& of) noexcept : branch_(&of) {}
+    basic_scope_member(const basic_scope_member&) = delete;
+    basic_scope_member& operator=(const basic_scope_member&) = delete;
+
+private:
+    friend basic_scope<Layer, Branch>;
+    friend basic_nested_scope<Layer, Branch>;
+
+    template <class T>
+    using var = typename Layer::template var<T>;
+
+    Branch* branch_;
+    var<basic_scope_member*> previous_{nullptr};
+    var<basic_scope_member*> next_{nullptr};
+};
+
+/// Whether a stop from outside of a scope reaches what is inside.
+enum class scope_kind : bool { open, shielded };
 
 /// A cancel scope over the branches of type Branch (which has `word` and `next`). By itself it is
 /// the root scope of a task: it has no parent and is never closed, so that a control block pays for
@@ -55,6 +93,8 @@ class basic_nested_scope;
 template <class Layer, class Branch>
 class basic_scope {
 public:
+    using member = basic_scope_member<Layer, Branch>;
+
     /// A root scope, occupied by the branch of a task that has not started.
     explicit basic_scope(Branch* occupant) noexcept : occupant_(occupant) {}
     basic_scope(const basic_scope&) = delete;
@@ -81,10 +121,39 @@ public:
     /// Any thread that keeps the scope alive: has it been stopped?
     bool stopped() noexcept {
         lock_.lock();
-        std::uint32_t flags = flags_;
-        if (occupant_ != nullptr) { flags = occupant_->word.flags(); }
+        const std::uint32_t flags = present_flags();
         lock_.unlock();
         return (flags & word::stop_flag) != 0;
+    }
+
+    /// Running branch whose innermost scope this is, or who knows that it stays: a child that has
+    /// not been queued begins to live here, and is stopped from the start if the scope is.
+    void enter(member& child) noexcept {
+        lock_.lock();
+        child.branch_->word.adopt_flags(present_flags());
+        add(child);
+        lock_.unlock();
+    }
+
+    /// A child, whose innermost scope this is: it ends. No stop touches it after that.
+    void leave(member& child) noexcept {
+        lock_.lock();
+        remove(child);
+        lock_.unlock();
+    }
+
+    /// Calls `visit` for each branch in this scope and inside, under the locks; it must not touch
+    /// the tree. A child may come before or after the branch that has forked it.
+    template <class Visit>
+    void for_each_branch(Visit&& visit) noexcept {
+        lock_.lock();
+        walk_locked([&visit](basic_scope& each) {
+            if (each.occupant_ != nullptr) { visit(*each.occupant_); }
+            for (member* at = each.first_member_; at != nullptr; at = at->next_) {
+                visit(*at->branch_);
+            }
+            return true;
+        });
     }
 
 private:
@@ -95,20 +164,30 @@ private:
     /// stop(), with the lock held; gives it back.
     Branch* stop_locked(bool late, std::uint32_t life) noexcept {
         Branch* parked = nullptr;
-        if (!mark(late, life, parked)) {
+        walk_locked([&](basic_scope& each) {
+            if (&each == this) { return each.mark(late, life, parked); }
+            return !each.shielded_ && each.mark(late, word::any_life, parked);
+        });
+        return parked;
+    }
+
+    /// Calls `enter` for this scope, whose lock is held and is given back, and for the scopes
+    /// inside those for which it says so, each with the locks of the path held.
+    template <class Enter>
+    void walk_locked(Enter&& enter) noexcept {
+        if (!enter(*this)) {
             lock_.unlock();
-            return parked;
+            return;
         }
         basic_scope* current = this;
         nested* child = first_child_;
         for (;;) {
             if (child != nullptr) {
                 child->lock_.lock();
-                if (child->mark(late, word::any_life, parked)) {
+                if (enter(*child)) {
                     current = child;  // Descend; its lock stays held.
                     child = current->first_child_;
                 } else {
-                    // Nothing is inside it, or it was stopped before and so was all inside it.
                     nested* next = child->next_sibling_;
                     child->lock_.unlock();
                     child = next;
@@ -121,62 +200,108 @@ private:
                 finished->lock_.unlock();
             } else {
                 lock_.unlock();
-                return parked;
+                return;
             }
         }
     }
 
-    /// Under the lock: sets the flags, here or in the occupant's word. True: scopes inside this one
-    /// are to be stopped as well.
+    /// Under the lock: sets the flags, here or in the occupant's word, and in those of the members.
+    /// True: scopes inside this one are to be stopped as well. It was stopped before: so was all
+    /// that is inside.
     bool mark(bool late, std::uint32_t life, Branch*& parked) noexcept {
+        if ((present_flags() & word::stop_flag) != 0) { return false; }
         if (occupant_ != nullptr) {
-            if (occupant_->word.request_stop(late, life)) {
-                occupant_->next = parked;
-                parked = occupant_;
-            }
-            return false;
+            mark_branch(*occupant_, late, life, parked);
+        } else {
+            flags_ = word::stop_flag | (late ? word::late_flag : 0U);
         }
-        if ((flags_ & word::stop_flag) != 0) { return false; }
-        flags_ = word::stop_flag | (late ? word::late_flag : 0U);
-        return true;
+        // Where the task of that life is gone there are none, and nobody can enter.
+        for (member* each = first_member_; each != nullptr; each = each->next_) {
+            mark_branch(*each->branch_, late, word::any_life, parked);
+        }
+        return first_child_ != nullptr;
+    }
+
+    static void mark_branch(Branch& marked, bool late, std::uint32_t life,
+                            Branch*& parked) noexcept {
+        if (marked.word.request_stop(late, life)) {
+            marked.next = parked;
+            parked = &marked;
+        }
+    }
+
+    /// Under the lock: see "Where the flags are".
+    std::uint32_t present_flags() noexcept {
+        if (occupant_ != nullptr) { return occupant_->word.flags(); }
+        return flags_;
+    }
+
+    void add(member& child) noexcept {
+        child.previous_ = nullptr;
+        child.next_ = first_member_;
+        if (child.next_ != nullptr) { child.next_->previous_ = &child; }
+        first_member_ = &child;
+    }
+
+    void remove(member& child) noexcept {
+        if (child.previous_ != nullptr) {
+            child.previous_->next_ = child.next_;
+        } else {
+            first_member_ = child.next_;
+        }
+        if (child.next_ != nullptr) { child.next_->previous_ = child.previous_; }
     }
 
     template <class T>
     using var = typename Layer::template var<T>;
 
     var<nested*> first_child_{nullptr};
+    var<member*> first_member_{nullptr};
     var<Branch*> occupant_{nullptr};
     var<std::uint32_t> flags_{0};
     spin_lock<Layer> lock_;
+    var<bool> shielded_{false};
 };
 
 /// A scope that a branch opens inside its innermost one, and closes.
 template <class Layer, class Branch>
 class basic_nested_scope : public basic_scope<Layer, Branch> {
     using base = basic_scope<Layer, Branch>;
+    using member = typename base::member;
 
 public:
     /// To be opened by open().
     basic_nested_scope() noexcept : base(nullptr) {}
 
     /// Running branch: makes this scope the innermost one, inside `parent`, which was it before.
-    void open(base& parent, Branch& branch) noexcept {
+    /// A child gives its membership there, which it gets back in close().
+    void open(base& parent, Branch& branch, member* membership = nullptr,
+              scope_kind kind = scope_kind::open) noexcept {
         parent.lock_.lock();
         parent_ = &parent;
-        parent.flags_ = branch.word.flags();
+        membership_ = membership;
+        if (membership != nullptr) {
+            parent.remove(*membership);
+        } else {
+            parent.flags_ = branch.word.flags();
+            parent.occupant_ = nullptr;
+        }
         this->occupant_ = &branch;
+        if (kind == scope_kind::shielded) {
+            this->shielded_ = true;
+            branch.word.adopt_flags(0);
+        }
         next_sibling_ = parent.first_child_;
         if (next_sibling_ != nullptr) {
             next_sibling_->previous_sibling_ = this;
         }
         parent.first_child_ = this;
-        parent.occupant_ = nullptr;
         parent.lock_.unlock();
     }
 
     /// Running branch: leaves this scope; the parent is the innermost one again. Everything that
-    /// was opened inside has been closed, and whatever may stop this scope directly (its timer) has
-    /// been disarmed or has finished.
+    /// was opened inside has been closed, all members have left, and whatever may stop this scope
+    /// directly (its timer) has been disarmed or has finished.
     void close(Branch& branch) noexcept {
         // The own lock is not needed: a stop that is inside came through the parent, and holds the
         // parent's lock until it has left.
@@ -190,8 +315,12 @@ public:
             next_sibling_->previous_sibling_ = previous_sibling_;
         }
         this->occupant_ = nullptr;
-        parent_->occupant_ = &branch;
-        branch.word.adopt_flags(parent_->flags_);
+        branch.word.adopt_flags(parent_->present_flags());
+        if (membership_ != nullptr) {
+            parent_->add(*membership_);
+        } else {
+            parent_->occupant_ = &branch;
+        }
         parent_->lock_.unlock();
     }
 
@@ -205,6 +334,7 @@ private:
     using var = typename Layer::template var<T>;
 
     var<base*> parent_{nullptr};
+    var<member*> membership_{nullptr};  ///< Of who opened this scope, in the parent.
     var<basic_nested_scope*> previous_sibling_{nullptr};
     var<basic_nested_scope*> next_sibling_{nullptr};
 };

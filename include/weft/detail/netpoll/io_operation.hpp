@@ -107,6 +107,7 @@ protected:
     /// operation ended: an error of its own, operation_canceled, timed_out, or none. An error that
     /// came before the cancellation wins.
     std::error_code finish() noexcept {
+        await_is_over();
         const bool succeeded = standing_ == standing::nothing && error_ == 0 &&
                                outcome() == operation_outcome::completed;
         return succeeded ? std::error_code() : finish_failed();
