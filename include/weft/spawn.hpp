@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/task/invoke_in_frame.hpp>
 #include <weft/detail/task/join.hpp>
 #include <weft/task.hpp>
 
@@ -131,22 +132,6 @@ join_handle<T> spawn(runtime_core* runtime, task<T> started, const spawn_options
     launch(*control, started.release_frame());
     return join_handle<T>::adopt(control);
 }
-
-/// Keeps a callable and its arguments in a frame for as long as the coroutine that they make runs.
-template <class Function, class... Arguments>
-auto invoke_in_frame(Function function, Arguments... arguments)
-    -> std::invoke_result_t<Function, Arguments...> {
-    co_return co_await std::invoke(std::move(function), std::move(arguments)...);
-}
-
-template <class Type>
-inline constexpr bool is_task = false;
-template <class T>
-inline constexpr bool is_task<task<T>> = true;
-
-template <class Function, class... Arguments>
-concept task_function = std::invocable<Function, Arguments...> &&
-                        is_task<std::remove_cvref_t<std::invoke_result_t<Function, Arguments...>>>;
 
 template <class Function, class... Arguments>
 using spawned_value =

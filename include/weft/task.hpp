@@ -203,6 +203,11 @@ private:
 
 namespace detail {
 
+template <class Type>
+inline constexpr bool is_task = false;
+template <class T>
+inline constexpr bool is_task<task<T>> = true;
+
 template <class T>
 task<T> task_promise<T>::get_return_object() noexcept {
     return task<T>(std::coroutine_handle<task_promise>::from_promise(*this));

@@ -26,4 +26,5 @@
 #include <weft/this_task.hpp>
 #include <weft/timeout.hpp>
 #include <weft/version.hpp>
+#include <weft/when_all.hpp>
 #include <weft/yield.hpp>
