@@ -23,6 +23,7 @@
 #include <weft/spawn.hpp>
 #include <weft/statistics.hpp>
 #include <weft/task.hpp>
+#include <weft/task_group.hpp>
 #include <weft/this_task.hpp>
 #include <weft/timeout.hpp>
 #include <weft/version.hpp>

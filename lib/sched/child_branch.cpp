@@ -40,7 +40,13 @@ void child_branch::leave_and_count_down(child_join<layer>& join, worker& on) noe
 
 void child_branch::release_frames() noexcept {
     destroy_where_it_waits();
-    if (frame_ != nullptr) { std::exchange(frame_, nullptr).destroy(); }
+    if (frame_ == nullptr) { return; }
+    const auto frame = std::exchange(frame_, nullptr);
+    if (never_started()) {
+        destroy_refused(frame);
+    } else {
+        frame.destroy();
+    }
 }
 
 void child_branch::destroy_where_it_waits() noexcept {

@@ -3,6 +3,22 @@
 
 namespace weft::detail {
 
+namespace {
+
+constinit thread_local unsigned refused_depth = 0;
+
+}  // namespace
+
+void destroy_refused(std::coroutine_handle<> frame) noexcept {
+    ++refused_depth;
+    frame.destroy();
+    --refused_depth;
+}
+
+bool destroys_refused() noexcept {
+    return refused_depth != 0;
+}
+
 void destroy_chain(std::coroutine_handle<> innermost) noexcept {
     std::coroutine_handle<> frame = innermost;
     while (frame != nullptr) {

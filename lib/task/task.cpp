@@ -21,6 +21,7 @@ namespace {
 
 void report_never_started([[maybe_unused]] const std::source_location& created) noexcept {
 #ifndef NDEBUG
+    if (destroys_refused()) { return; }
     std::fprintf(stderr,
                  "weft: debug: a task was destroyed without having run; it was made by %s (%s:%u); "
                  "co_await it or give it to co_spawn\n",

@@ -107,4 +107,10 @@ concept weft_promise = std::derived_from<Promise, promise_base>;
 /// chain of a million frames needs no stack. `innermost` is suspended and nothing else knows it.
 void destroy_chain(std::coroutine_handle<> innermost) noexcept;
 
+/// Destroys a frame that never started, on purpose: tasks among its arguments are not reported as
+/// forgotten.
+void destroy_refused(std::coroutine_handle<> frame) noexcept;
+/// Is this thread inside that?
+bool destroys_refused() noexcept;
+
 }  // namespace weft::detail
