@@ -19,6 +19,7 @@
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/select.hpp>
+#include <weft/shield.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/statistics.hpp>
@@ -28,4 +29,5 @@
 #include <weft/timeout.hpp>
 #include <weft/version.hpp>
 #include <weft/when_all.hpp>
+#include <weft/when_any.hpp>
 #include <weft/yield.hpp>

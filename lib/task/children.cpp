@@ -8,6 +8,7 @@
 #include <weft/detail/task/awaiter.hpp>
 
 #include <atomic>
+#include <stdexcept>
 
 namespace weft::detail {
 
@@ -76,6 +77,10 @@ void children_operation::report_suppressed(const awaited_child* thrown) const no
             report_suppressed_failure(each, std::move(failure));
         }
     }
+}
+
+void throw_no_children() {
+    throw std::invalid_argument("weft: when_any or race of an empty range would wait for ever");
 }
 
 void children_operation::rethrow_first() const {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <tuple>
@@ -67,6 +68,13 @@ template <class T>
 using element_value =
     std::conditional_t<std::is_reference_v<T>, std::reference_wrapper<std::remove_reference_t<T>>,
                        kept_value<T>>;
+
+/// Takes the value of a child, if it gave one.
+template <class T>
+std::optional<element_value<T>> take_if_there(awaited_child& from) {
+    if (!from.gave_value()) { return std::nullopt; }
+    return take_kept<T>(from);
+}
 
 /// What is taken of an element: out of a container that is given as an rvalue it is moved.
 template <class Range>
