@@ -6,6 +6,7 @@
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/task/awaiter.hpp>
+#include <weft/detail/task/first_awaiter.hpp>
 
 #include <atomic>
 #include <stdexcept>

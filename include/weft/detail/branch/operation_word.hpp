@@ -8,10 +8,11 @@
 // thing has happened; a *canceller*, which stops the scope that the branch is in. Exactly one of
 // them makes the branch run again, and nobody touches the frame after it may have been freed.
 //
-// The word lies in the branch, whose memory is type-stable, never in the frame. Its low bits hold
-// the state, two flags above them say that the innermost scope is stopped, and why, and the rest
-// counts the lives of the branch, so that a stop that comes late for one task never hits the next
-// one of the same control block:
+// The word lies in the branch, never in the frame that waits. The memory of a task's first branch
+// is type-stable; a child's goes when the child has ended, and child_branch.hpp says why that is
+// late enough for all three. Its low bits hold the state, two flags above them say that the
+// innermost scope is stopped, and why, and the rest counts the lives of the branch, so that a stop
+// that comes late for one task never hits the next one of the same control block:
 //
 //     state        meaning                                            leaves by
 //     idle         running, or publishing its operation (parker)      suspend, complete
