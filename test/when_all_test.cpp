@@ -323,6 +323,18 @@ TEST_CASE("children that end in spite of a stop give their values", "[when_all]"
     CHECK(weft::run(main(in_spite), {.processors = 1}) == 10);
 }
 
+TEST_CASE("as_result gives the values of when_all, or the error", "[when_all]") {
+    const auto main = []() -> weft::task<bool> {
+        signal_cell never;
+        const auto values = co_await weft::as_result(weft::when_all(number(1), number(2)));
+        const auto error = co_await weft::as_result(
+            weft::with_timeout(1ms, weft::when_all(number(1), waits(never))));
+        co_return values && *values == std::tuple(1, 2) && !error &&
+            error.error() == std::errc::timed_out;
+    };
+    CHECK(weft::run(main(), {.processors = 1}));
+}
+
 TEST_CASE("an operation may be awaited by a child and outlive it", "[when_all]") {
     const auto main = []() -> weft::task<bool> {
         auto operation = std::make_unique<decltype(weft::sleep_for(1us))>(weft::sleep_for(1us));
