@@ -72,6 +72,24 @@ std::string_view describe(wait_reason reason) noexcept {
             return "receives from a channel";
         case wait_reason::select:
             return "selects";
+        case wait_reason::lock:
+            return "waits for a lock";
+        case wait_reason::lock_shared:
+            return "waits for a shared lock";
+        case wait_reason::condition:
+            return "waits for a condition";
+        case wait_reason::event:
+            return "waits for an event";
+        case wait_reason::semaphore:
+            return "waits for a semaphore";
+        case wait_reason::wait_group:
+            return "waits for a group";
+        case wait_reason::latch:
+            return "waits at a latch";
+        case wait_reason::barrier:
+            return "waits at a barrier";
+        case wait_reason::once:
+            return "waits for what is done once";
         case wait_reason::none:
         case wait_reason::not_started:
         case wait_reason::yield:

@@ -42,6 +42,15 @@ enum class wait_reason : std::uint8_t {
     send,
     receive,
     select,
+    lock,
+    lock_shared,
+    condition,
+    event,
+    semaphore,
+    wait_group,
+    latch,
+    barrier,
+    once,
 };
 
 /// Where a branch is. Written by whoever owns it at that moment: the worker that runs it, or the
