@@ -11,6 +11,7 @@
 #include <weft/deadlock.hpp>
 #include <weft/error.hpp>
 #include <weft/io_error.hpp>
+#include <weft/mutex.hpp>
 #include <weft/net/address.hpp>
 #include <weft/net/address_format.hpp>
 #include <weft/net/buffer.hpp>
@@ -27,6 +28,7 @@
 #include <weft/task_group.hpp>
 #include <weft/this_task.hpp>
 #include <weft/timeout.hpp>
+#include <weft/unique_lock.hpp>
 #include <weft/version.hpp>
 #include <weft/when_all.hpp>
 #include <weft/when_any.hpp>

@@ -41,6 +41,7 @@ void describe(const branch& of, sleeping_task& into) noexcept {
     into.spawn_site = task.spawn_site;
     into.is_child = of.is_child;
     into.reason = of.reason;
+    into.held_by = of.waiting_for->held_by();
     into.depth = 0;
     std::coroutine_handle<> frame = of.handle;
     while (frame != nullptr && into.depth != into.awaits.size()) {
@@ -103,6 +104,7 @@ std::string text_of(const sleeping_task& task) {
         "{}task {} ({}), spawned at {}:{}, {}", task.is_child ? "a child in " : "", task.id,
         task.name[0] != 0 ? task.name.data() : "unnamed", task.spawn_site.file_name(),
         task.spawn_site.line(), describe(task.reason));
+    if (task.held_by != 0) { text += fmt::format(" that task {} holds", task.held_by); }
     for (std::size_t i = 0; i < task.depth; ++i) {
         text += fmt::format("{}{}:{}", i == 0 ? " at " : ", awaited at ",
                             task.awaits[i].file_name(), task.awaits[i].line());

@@ -23,6 +23,7 @@ struct sleeping_task {
     std::source_location spawn_site;
     bool is_child = false;  ///< Not the first branch of its task.
     wait_reason reason = wait_reason::none;
+    std::uint64_t held_by = 0;  ///< The task that holds what it waits for; 0: none.
     std::size_t depth = 0;  ///< How many of `awaits` there are.
     std::array<std::source_location, 8> awaits;  ///< From the innermost frame outwards.
 };

@@ -26,3 +26,13 @@ namespace weft::detail {
                    : ::weft::detail::assertion_failed(#__VA_ARGS__,                                \
                                                       ::std::source_location::current()))
 #endif
+
+/// Checks in builds without NDEBUG what the user of a function has to see to, and ends the process
+/// with the message, as fatal(), where it does not hold. In others nothing is evaluated, and the
+/// function does what it says of that.
+#ifdef NDEBUG
+#define WEFT_EXPECT(condition, message) static_cast<void>(sizeof((condition) ? true : false))
+#else
+#define WEFT_EXPECT(condition, message)                                                            \
+    ((condition) ? static_cast<void>(0) : ::weft::detail::fatal(message))
+#endif

@@ -43,6 +43,10 @@ public:
     /// run.
     [[gnu::hot]] virtual bool completed_by_tasks() const noexcept { return false; }
 
+    /// The id of the task that holds what is waited for; 0: none, or it is not known. For reports,
+    /// called while it is parked and cannot run.
+    virtual std::uint64_t held_by() const noexcept { return 0; }
+
     bool restarts() const noexcept { return restarts_; }
     operation_outcome outcome() const noexcept { return outcome_; }
 

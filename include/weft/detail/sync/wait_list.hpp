@@ -36,6 +36,17 @@ public:
         last_ = &added;
     }
 
+    /// For one who has stood in front before.
+    void push_front(Waiter& added) noexcept {
+        WEFT_ASSERT(!added.linked);
+        added.linked = true;
+        added.previous = nullptr;
+        added.next = first_;
+        Waiter* const next = first_;
+        (next != nullptr ? next->previous : last_) = &added;
+        first_ = &added;
+    }
+
     /// Null: nobody waits.
     Waiter* pop_front() noexcept {
         Waiter* const first = first_;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <weft/detail/base/compiler.hpp>
+#include <weft/detail/sync/lock_mark.hpp>
+
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+namespace weft {
+
+/// Keeps a weft::mutex locked, or a weft::shared_mutex for its holder alone, and unlocks it when it
+/// is destroyed: what `co_await m.scoped_lock()` gives (std::unique_lock; Tokio's MutexGuard).
+///
+/// It may be moved, but stays with the task that has locked. It never waits: to lock again, assign
+/// what another `co_await m.scoped_lock()` gives.
+template <class Mutex>
+class [[nodiscard]] unique_lock {
+public:
+    /// Locks nothing.
+    unique_lock() noexcept = default;
+    /// Of a mutex that the task has locked.
+    unique_lock(Mutex& locked, std::adopt_lock_t) noexcept { mark_.set(locked); }
+    /// Locks only if that need not wait; owns_lock() tells.
+    unique_lock(Mutex& tried, std::try_to_lock_t) noexcept {
+        if (tried.try_lock()) mark_.set(tried);
+    }
+    unique_lock(unique_lock&&) noexcept = default;
+    /// Unlocks what it had before.
+    unique_lock& operator=(unique_lock&&) noexcept = default;
+    ~unique_lock() = default;
+
+    /// Unlocks before the end of the scope. Throws std::errc::operation_not_permitted if nothing is
+    /// locked, as in the standard library. Never waits.
+    void unlock() {
+        if (!owns_lock()) [[unlikely]] {
+            throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
+        }
+        mark_.unlock();
+    }
+
+    /// The mutex stays locked, and is now the caller's to unlock. Null: nothing is locked.
+    Mutex* release() noexcept { return static_cast<Mutex*>(mark_.release()); }
+
+    bool owns_lock() const noexcept { return mark_.of() != nullptr; }
+    explicit operator bool() const noexcept { return owns_lock(); }
+    /// Null if nothing is locked.
+    Mutex* mutex() const noexcept { return static_cast<Mutex*>(mark_.of()); }
+
+    /// For weft itself.
+    explicit unique_lock(detail::lock_mark<typename Mutex::base>&& locked) noexcept
+        : mark_(std::move(locked)) {}
+
+private:
+    detail::lock_mark<typename Mutex::base> mark_;
+};
+
+}  // namespace weft
