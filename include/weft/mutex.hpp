@@ -79,6 +79,7 @@ public:
 
 private:
     friend class unique_lock<mutex>;
+    friend class condition_variable;
     using base = detail::mutex_base;
     template <class Owner>
     friend class detail::lock_mark;

@@ -10,6 +10,8 @@
 
 namespace weft {
 
+class condition_variable;
+
 /// Keeps a weft::mutex locked, or a weft::shared_mutex for its holder alone, and unlocks it when it
 /// is destroyed: what `co_await m.scoped_lock()` gives (std::unique_lock; Tokio's MutexGuard).
 ///
@@ -53,6 +55,8 @@ public:
         : mark_(std::move(locked)) {}
 
 private:
+    friend class condition_variable;
+
     detail::lock_mark<typename Mutex::base> mark_;
 };
 

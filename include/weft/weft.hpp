@@ -8,6 +8,7 @@
 #include <weft/as_result.hpp>
 #include <weft/blocking.hpp>
 #include <weft/channel.hpp>
+#include <weft/condition_variable.hpp>
 #include <weft/deadlock.hpp>
 #include <weft/error.hpp>
 #include <weft/io_error.hpp>

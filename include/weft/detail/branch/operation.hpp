@@ -75,11 +75,13 @@ protected:
     /// For the destructor of the most derived class: at the end of a runtime a frame is destroyed
     /// while its operation is still on an object.
     void unlink_if_parked() noexcept {
-        if (waiter_ != nullptr && waiter_->waiting_for == this &&
-            waiter_->status == branch_status::parked) {
-            waiter_->word.end_parked([this]() noexcept { return unlink(); });
-            waiter_->waiting_for = nullptr;
-        }
+        if (!is_parked()) return;
+        waiter_->word.end_parked([this]() noexcept { return unlink(); });
+        waiter_->waiting_for = nullptr;
+    }
+    bool is_parked() const noexcept {
+        return waiter_ != nullptr && waiter_->waiting_for == this &&
+               waiter_->status == branch_status::parked;
     }
 
     /// For await_suspend(), where start() has returned true: pays for going on without a trip

@@ -143,6 +143,14 @@ public:
         while (state() != idle) Layer::yield_thread();
     }
 
+    /// At the same moment, for an operation that no stop takes off its object, since its unlink()
+    /// says no: does it still wait for its completer, who has not come, or is under way? Whoever
+    /// then takes it off its object is its completer. Acquire as above.
+    bool awaits_completer() const noexcept {
+        const std::uint32_t state = word_.load(std::memory_order_acquire) & state_mask;
+        return state == armed || state == let_go_state;
+    }
+
     /// Completer, after it took the operation off its object and stored the result in it.
     /// True: the caller readies the branch. False: touch neither branch nor operation any more.
     bool complete() noexcept {
