@@ -81,8 +81,6 @@ private:
     friend class unique_lock<mutex>;
     friend class condition_variable;
     using base = detail::mutex_base;
-    template <class Owner>
-    friend class detail::lock_mark;
 };
 
 namespace detail {

@@ -21,6 +21,8 @@
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/select.hpp>
+#include <weft/shared_lock.hpp>
+#include <weft/shared_mutex.hpp>
 #include <weft/shield.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>

@@ -1,63 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include <weft/detail/sync/mutex_operation.hpp>
 
-#include "lib/sched/runtime_core.hpp"
+#include "lib/sync/lock_holder.hpp"
 
 #include <weft/detail/base/assert.hpp>
-#include <weft/detail/sched/worker.hpp>
 #include <weft/error.hpp>
 
 #include <system_error>
 
 namespace weft::detail {
 
-namespace {
-
-/// The id of the task that the calling thread runs; 0: none.
-std::uint64_t running_task() noexcept {
-    worker* const here = current_worker();
-    branch* const running = here != nullptr ? here->running() : nullptr;
-    return running != nullptr ? running->owner->id : 0;
-}
-
-/// Does a worker destroy what is left of its tasks? Then frames go in any order.
-[[maybe_unused]] bool destroys_frames() noexcept {
-    worker* const here = current_worker();
-    return here != nullptr && here->runtime().phase() >= runtime_phase::destroying;
-}
-
-/// May whoever calls unlock a mutex that this task holds?
-[[maybe_unused]] bool is_holder(std::uint64_t holder) noexcept {
-    const std::uint64_t caller = running_task();
-    return caller == 0 || holder == 0 || caller == holder;
-}
-
-[[maybe_unused]] bool nobody_runs(const lock_waiter* first) noexcept {
-    for (; first != nullptr; first = first->next) {
-        if (first->waiting->owner->runtime().phase() < runtime_phase::destroying) return false;
-    }
-    return true;
-}
-
-void complete(lock_waiter& waiter) noexcept {
-    branch_list readied;
-    complete_waiter(*waiter.waiting, readied);
-    make_ready(readied);
-}
-
-}  // namespace
-
 mutex_base::~mutex_base() {
     lock_waiter* gone = core_.end();
     WEFT_EXPECT(!core_.is_locked() || destroys_frames(),
                 "a weft::mutex was destroyed that is locked; join the tasks that use it before");
-    WEFT_EXPECT(nobody_runs(gone),
+    WEFT_EXPECT(only_leftovers_wait(gone),
                 "a weft::mutex was destroyed while tasks wait for it; join them before");
     if (mark_ != nullptr) mark_->clear();
     while (gone != nullptr) {
         lock_waiter& each = *gone;  // Its frame may be gone after its completion.
         gone = each.next;
-        complete(each);
+        complete_holder(each);
     }
 }
 
@@ -73,7 +36,7 @@ void mutex_base::unlock() noexcept {
     WEFT_EXPECT(core_.is_locked(),
                 "a weft::mutex was unlocked that is not locked; use co_await scoped_lock(), whose "
                 "guard unlocks once");
-    WEFT_EXPECT(is_holder(holder()),
+    WEFT_EXPECT(may_unlock(holder()),
                 "a weft::mutex was unlocked by another task than its holder; a lock stays with the "
                 "task that has locked");
     held_by(0);
@@ -84,7 +47,7 @@ void mutex_base::unlock() noexcept {
         decided.next->mark.set(*this);
         held_by(decided.next->waiting->owner->id);
     }
-    complete(*decided.next);
+    complete_holder(*decided.next);
 }
 
 [[gnu::hot]]
@@ -110,7 +73,7 @@ bool mutex_base::withdraw(lock_waiter& waiting) noexcept {
 void mutex_base::leave(mutex_base& on, lock_waiter& waiting) noexcept {
     if (!waiting.lined_up || waiting.orphaned) return;
     waiting.lined_up = false;
-    if (lock_waiter* const next = on.core_.give_up(waiting)) complete(*next);
+    if (lock_waiter* const next = on.core_.give_up(waiting)) complete_holder(*next);
 }
 
 [[gnu::hot]]
