@@ -84,6 +84,9 @@ bool lock_operation::start(branch& waiter) noexcept {
             mutex_base::leave(*on_, self_);
             break;
         }
+        // The budget of this resume comes before the mutex, which nobody else would get while its
+        // holder goes behind the local queue.
+        if (!self_.lined_up && !finish_inline(waiter, *this)) return false;
         if (on_->lock_or_line_up(self_)) break;
         if (!park(waiter, *this)) return false;
     }

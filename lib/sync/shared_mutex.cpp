@@ -103,6 +103,8 @@ void shared_mutex_base::remove_mark(shared_mark<shared_mutex_base>& mark) noexce
 bool shared_mutex_operation::start(branch& waiter) noexcept {
     self_.waiting = &waiter;
     if (!prepare_park(waiter, *this)) return true;
+    // As in lock_operation::start().
+    if (!finish_inline(waiter, *this)) return false;
     return on_->lock_or_line_up(self_) || park(waiter, *this);
 }
 
