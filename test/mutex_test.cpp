@@ -325,6 +325,28 @@ TEST_CASE("a task that locks and never waits is stopped, and lets others in") {
     run_alone(main());
 }
 
+TEST_CASE("a task never goes behind others between locking and its section") {
+    const auto main = []() -> weft::task<> {
+        mutex m;
+        auto busy = weft::co_spawn(
+            [](mutex& shared) -> weft::task<> {
+                for (int i = 0; i < 2'000; ++i) const lock held = co_await shared.scoped_lock();
+            },
+            std::ref(m));
+        int turns = 0;
+        for (; !busy.done(); ++turns) {
+            // Its sections do not suspend, so it is in none of them while this task runs.
+            if (!m.try_lock()) break;
+            m.unlock();
+            co_await weft::yield();
+        }
+        CHECK(busy.done());
+        CHECK(turns > 2);  // It has gone behind this task.
+        co_await std::move(busy);
+    };
+    run_alone(main());
+}
+
 TEST_CASE("threads outside lock a mutex of tasks without waiting") {
     struct shared {
         mutex m;
