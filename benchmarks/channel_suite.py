@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The suite channel: what values handed from task to task cost, against Go where it is installed."""
+"""The suite channel: what values handed from task to task, and a mutex that tasks share, cost,
+against Go where it is installed."""
 
 import json
 import os
 
 from measuring import build_go_program, progress, run_program, weft_environment
 
-CASES = ("ping_pong", "buffered_1_1", "buffered_5_5", "select_2")
+CASES = ("ping_pong", "buffered_1_1", "buffered_5_5", "select_2", "mutex_100")
 UNITS = {"ns_per_op": "ns", "cpu_ns_per_op": "ns"}
 
 

@@ -69,6 +69,26 @@ func select2(operations uint64) {
 	}
 }
 
+func mutex100(operations uint64) {
+	const goroutines = 100
+	var guard sync.Mutex
+	var counting sync.WaitGroup
+	counter := uint64(0)
+	countUp := func(count uint64) {
+		for i := uint64(0); i < count; i++ {
+			guard.Lock()
+			counter++
+			guard.Unlock()
+		}
+		counting.Done()
+	}
+	counting.Add(goroutines)
+	for i := 0; i < goroutines; i++ {
+		go countUp(operations / goroutines)
+	}
+	counting.Wait()
+}
+
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -84,6 +104,7 @@ func main() {
 		"buffered_1_1": func(operations uint64) { buffered(operations, 1) },
 		"buffered_5_5": func(operations uint64) { buffered(operations, 5) },
 		"select_2":     select2,
+		"mutex_100":    mutex100,
 	}
 	name := flag.String("case", "", "which one")
 	minimum := flag.Int("minimum-ms", 200, "how long to measure")

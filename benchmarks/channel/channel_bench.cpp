@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// What it costs to hand values from task to task.
+// What it costs to hand values from task to task, and to share a mutex.
 //
 //     channel_bench --case=NAME [--minimum-ms=N] [--operations=N]
 //
 // prints one line of JSON; ../steps.hpp says more. channel.go does the same with goroutines.
 #include <weft/channel.hpp>
+#include <weft/mutex.hpp>
 #include <weft/select.hpp>
 #include <weft/spawn.hpp>
 #include <weft/task.hpp>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -86,11 +88,31 @@ weft::task<> select_2(std::uint64_t operations) {
     co_await std::move(sender);
 }
 
+weft::task<> count_up(weft::mutex& guard, std::uint64_t& counter, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const auto held = co_await guard.scoped_lock();
+        ++counter;
+    }
+}
+
+/// One operation: one of a hundred tasks locks a mutex that they share, counts, and unlocks.
+weft::task<> mutex_100(std::uint64_t operations) {
+    constexpr std::uint64_t tasks = 100;
+    weft::mutex guard;
+    std::uint64_t counter = 0;
+    std::vector<weft::join_handle<void>> counting;
+    for (std::uint64_t i = 0; i < tasks; ++i) {
+        counting.push_back(weft::co_spawn(count_up(guard, counter, operations / tasks)));
+    }
+    for (auto& each : counting) co_await std::move(each);
+}
+
 constexpr benchmark::named_case cases[] = {
     {"ping_pong", ping_pong},
     {"buffered_1_1", buffered_1_1},
     {"buffered_5_5", buffered_5_5},
     {"select_2", select_2},
+    {"mutex_100", mutex_100},
 };
 
 }  // namespace
