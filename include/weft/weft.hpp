@@ -11,6 +11,7 @@
 #include <weft/condition_variable.hpp>
 #include <weft/deadlock.hpp>
 #include <weft/error.hpp>
+#include <weft/event.hpp>
 #include <weft/io_error.hpp>
 #include <weft/mutex.hpp>
 #include <weft/net/address.hpp>

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include <weft/detail/sync/event_operation.hpp>
+
+#include <weft/detail/base/assert.hpp>
+
+namespace weft::detail {
+
+event_base::~event_base() {
+    task_waiter* const waiting = core.open();
+    // A task that waits must not outlive what it waits for. At the end of a runtime frames are
+    // destroyed in any order, those with the event before those that wait for it.
+    WEFT_ASSERT(nobody_runs(waiting));
+    complete_all(waiting);
+}
+
+bool event_base::lower(std::size_t by) noexcept {
+    // The object may be gone when the first of them is complete.
+    const lowered<task_waiter> done = core.lower(by);
+    complete_all(done.gone);
+    return done.enough;
+}
+
+[[gnu::hot]]
+bool event_operation::start(branch& waiter) noexcept {
+    return !begin_wait(waiter) || on_->core.wait(&self_) || park(waiter, *this);
+}
+
+}  // namespace weft::detail
