@@ -11,9 +11,9 @@ namespace weft {
 ///
 /// What was done before set() is seen by whoever has waited. Who waits takes no memory.
 ///
-/// It must outlive those who wait for it. Destroying it while a task waits is an assertion in debug
-/// builds, and lets the task go on in others. Whoever has waited may destroy it at once, although
-/// the set() that woke it has not returned yet.
+/// It must outlive those who wait for it: destroying it while a task waits is an assertion in debug
+/// builds, and in others the wait throws errc::closed. Whoever has waited may destroy it at once,
+/// although the set() that woke it has not returned yet.
 class event : private detail::event_base {
 public:
     explicit event(bool set = false) noexcept : event_base(set ? 0 : 1) {}

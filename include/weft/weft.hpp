@@ -6,6 +6,7 @@
 #include <weft/detail/base/compiler.hpp>
 
 #include <weft/as_result.hpp>
+#include <weft/auto_reset_event.hpp>
 #include <weft/blocking.hpp>
 #include <weft/channel.hpp>
 #include <weft/condition_variable.hpp>
@@ -22,6 +23,7 @@
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/select.hpp>
+#include <weft/semaphore.hpp>
 #include <weft/shared_lock.hpp>
 #include <weft/shared_mutex.hpp>
 #include <weft/shield.hpp>

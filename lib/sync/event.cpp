@@ -6,7 +6,7 @@
 namespace weft::detail {
 
 event_base::~event_base() {
-    task_waiter* const waiting = core.open();
+    task_waiter* const waiting = core.end();
     // A task that waits must not outlive what it waits for. At the end of a runtime frames are
     // destroyed in any order, those with the event before those that wait for it.
     WEFT_ASSERT(nobody_runs(waiting));

@@ -92,6 +92,14 @@ public:
         return waiters_.remove(waiting);
     }
 
+    /// The object is destroyed. The caller completes all of them, linked through `next`; what they
+    /// have waited for has not happened.
+    Waiter* end() noexcept {
+        const std::lock_guard held(lock_);
+        waiters_.orphan_all();
+        return waiters_.take_all();
+    }
+
     std::size_t count() const noexcept {
         const std::lock_guard held(lock_);
         return count_;

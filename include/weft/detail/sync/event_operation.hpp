@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <weft/detail/sync/destroyed.hpp>
 #include <weft/detail/sync/event_core.hpp>
 #include <weft/detail/sync/task_waiter.hpp>
 #include <weft/detail/task/awaiter.hpp>
@@ -24,7 +25,7 @@ public:
 
 protected:
     explicit event_base(std::size_t count) noexcept : core(count) {}
-    /// Whoever still waits goes on as if everything had happened; see event.
+    /// Whoever still waits is told; see event.
     ~event_base();
 };
 
@@ -47,7 +48,10 @@ private:
 class [[nodiscard]] event_awaiter final : public awaiter<event_operation> {
 public:
     using awaiter<event_operation>::awaiter;
-    void await_resume() const { throw_unless_completed(); }
+    void await_resume() const {
+        throw_unless_completed();
+        if (self_.orphaned) [[unlikely]] { throw_destroyed(); }
+    }
 };
 
 }  // namespace weft::detail

@@ -26,6 +26,7 @@ public:
     wait_list& operator=(const wait_list&) = delete;
 
     bool empty() const noexcept { return first_ == nullptr; }
+    /// Null: nobody waits.
     Waiter* front() const noexcept { return first_; }
 
     void push_back(Waiter& added) noexcept {
