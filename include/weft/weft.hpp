@@ -14,6 +14,7 @@
 #include <weft/error.hpp>
 #include <weft/event.hpp>
 #include <weft/io_error.hpp>
+#include <weft/latch.hpp>
 #include <weft/mutex.hpp>
 #include <weft/net/address.hpp>
 #include <weft/net/address_format.hpp>
@@ -36,6 +37,7 @@
 #include <weft/timeout.hpp>
 #include <weft/unique_lock.hpp>
 #include <weft/version.hpp>
+#include <weft/wait_group.hpp>
 #include <weft/when_all.hpp>
 #include <weft/when_any.hpp>
 #include <weft/yield.hpp>

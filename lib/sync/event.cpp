@@ -25,4 +25,13 @@ bool event_operation::start(branch& waiter) noexcept {
     return !begin_wait(waiter) || on_->core.wait(&self_) || park(waiter, *this);
 }
 
+// It has arrived also where its scope is stopped: the others must not wait for it in vain.
+bool arrive_operation::start(branch& waiter) noexcept {
+    const bool waits = begin_wait(waiter);
+    const lowered<task_waiter> done = on_->core.lower(count_, waits ? &self_ : nullptr);
+    WEFT_ASSERT(done.enough && "more have arrived than were expected");
+    complete_all(done.gone);
+    return !waits || done.open || park(waiter, *this);
+}
+
 }  // namespace weft::detail

@@ -95,6 +95,19 @@ void wait(party& self) {
     }
 }
 
+// As arrive_operation::start().
+void arrive(party& self) {
+    const weft::detail::lowered<party> lowered = here().event->lower(1, &self);
+    model::check(lowered.enough, "somebody else has taken what is counted");
+    complete_all(lowered.gone);
+    if (lowered.open) return resume(self);
+    switch (self.word.suspend()) {
+    case suspend_outcome::suspended: return;
+    case suspend_outcome::completed: return resume(self);
+    case suspend_outcome::stopped: return cancel(self);
+    }
+}
+
 void stop(party& waiting) {
     if (waiting.word.request_stop(false)) cancel(waiting);
 }
@@ -189,6 +202,19 @@ void count_down() {
     model::check(parts[0] == 1 && parts[1] == 1, "not all of it is seen");
 }
 
+// Two who wait for each other, and one of them is stopped.
+void arrive_against_stop() {
+    fixture latch(2);
+    party tasks[2];
+    latch.done = 1;
+    model::run_threads(model::named_thread{"task 1", [&] { arrive(tasks[0]); }},
+                       model::named_thread{"task 2", [&] { arrive(tasks[1]); }},
+                       model::named_thread{"canceller", [&] { stop(tasks[0]); }});
+    for (const party& each : tasks) check_resumed(each);
+    model::check(!tasks[1].cancelled, "stopped with another one");
+    model::check(latch.event->wait(nullptr), "one who was stopped has not arrived");
+}
+
 void set_and_destroy() {
     fixture event(1);
     event.destroyed_by_waiter = true;
@@ -244,6 +270,7 @@ const model::scenario scenarios[] = {
     {"wait against stop", wait_against_stop},
     {"stop in line", stop_in_line},
     {"count down", count_down},
+    {"arrive against stop", arrive_against_stop},
     {"set and destroy", set_and_destroy},
     {"raise against wait", raise_against_wait},
     {"ends of the count", ends_of_the_count},

@@ -43,6 +43,7 @@ template <class Waiter>
 struct lowered {
     Waiter* gone = nullptr;
     bool enough = true;  ///< False: the count was lower than what was taken, and is zero now.
+    bool open = false;   ///< Nothing is left to wait for.
 };
 
 /// Waiter is derived from wait_links<Layer, Waiter>.
@@ -67,11 +68,13 @@ public:
         return by <= room;
     }
 
-    lowered<Waiter> lower(std::size_t by) noexcept {
+    /// If something is left, `self` waits for it; null: it does not.
+    lowered<Waiter> lower(std::size_t by, Waiter* self = nullptr) noexcept {
         const std::lock_guard held(lock_);
         const std::size_t before = count_;
         count_ = by < before ? before - by : 0;
-        return {take_if_open(), by <= before};
+        if (count_ != 0 && self != nullptr) waiters_.push_back(*self);
+        return {take_if_open(), by <= before, count_ == 0};
     }
 
     /// The caller completes all of them, linked through `next`.

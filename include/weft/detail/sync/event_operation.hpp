@@ -35,14 +35,35 @@ public:
     event_operation(event_base& on, wait_reason reason) noexcept
         : task_operation(reason), on_(&on) {}
 
-    bool start(branch& waiter) noexcept final;
+    bool start(branch& waiter) noexcept override;
     bool unlink() noexcept final { return on_->core.withdraw(self_); }
 
 protected:
+    event_operation(const event_operation&) noexcept = default;
     ~event_operation() = default;
 
-private:
+    /// For await_resume(). Throws errc::closed if the object was destroyed.
+    void check_alive() const {
+        if (self_.orphaned) [[unlikely]] { throw_destroyed(); }
+    }
+
     event_base* on_;
+};
+
+/// The same for one that makes a part of it happen first.
+class arrive_operation : public event_operation {
+public:
+    arrive_operation(event_base& on, std::size_t count, wait_reason reason) noexcept
+        : event_operation(on, reason), count_(count) {}
+
+    bool start(branch& waiter) noexcept final;
+
+protected:
+    arrive_operation(const arrive_operation&) noexcept = default;
+    ~arrive_operation() = default;
+
+private:
+    std::size_t count_;
 };
 
 class [[nodiscard]] event_awaiter final : public awaiter<event_operation> {
@@ -50,7 +71,16 @@ public:
     using awaiter<event_operation>::awaiter;
     void await_resume() const {
         throw_unless_completed();
-        if (self_.orphaned) [[unlikely]] { throw_destroyed(); }
+        check_alive();
+    }
+};
+
+class [[nodiscard]] arrive_awaiter final : public awaiter<arrive_operation> {
+public:
+    using awaiter<arrive_operation>::awaiter;
+    void await_resume() const {
+        throw_unless_completed();
+        check_alive();
     }
 };
 
