@@ -7,6 +7,7 @@
 
 #include <weft/as_result.hpp>
 #include <weft/auto_reset_event.hpp>
+#include <weft/barrier.hpp>
 #include <weft/blocking.hpp>
 #include <weft/channel.hpp>
 #include <weft/condition_variable.hpp>
@@ -21,6 +22,7 @@
 #include <weft/net/buffer.hpp>
 #include <weft/net/tcp.hpp>
 #include <weft/net/tcp_options.hpp>
+#include <weft/once.hpp>
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/select.hpp>
