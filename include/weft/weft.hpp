@@ -9,6 +9,7 @@
 #include <weft/auto_reset_event.hpp>
 #include <weft/barrier.hpp>
 #include <weft/blocking.hpp>
+#include <weft/broadcast.hpp>
 #include <weft/channel.hpp>
 #include <weft/condition_variable.hpp>
 #include <weft/deadlock.hpp>
@@ -40,6 +41,7 @@
 #include <weft/unique_lock.hpp>
 #include <weft/version.hpp>
 #include <weft/wait_group.hpp>
+#include <weft/watch.hpp>
 #include <weft/when_all.hpp>
 #include <weft/when_any.hpp>
 #include <weft/yield.hpp>
