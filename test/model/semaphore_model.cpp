@@ -186,6 +186,17 @@ void many_before_few() {
     account(3, tasks);
 }
 
+void more_than_there_are() {
+    fixture semaphore(1);
+    party tasks[1];
+    model::check(!semaphore.semaphore->acquire(2, nullptr), "more than there are");
+    acquire(tasks[0], 2);
+    model::check(tasks[0].resumed == 0, "more than there are");
+    release(1);
+    check_resumed(tasks[0]);
+    account(2, tasks);
+}
+
 void one_release_for_several() {
     fixture semaphore(0);
     party tasks[3];
@@ -273,6 +284,7 @@ const model::scenario scenarios[] = {
     {"release against acquire", release_against_acquire},
     {"two releasers", two_releasers},
     {"many before few", many_before_few},
+    {"more than there are", more_than_there_are},
     {"one release for several", one_release_for_several},
     {"acquire against stop", acquire_against_stop},
     {"stop of the first", stop_of_the_first},
