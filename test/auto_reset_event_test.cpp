@@ -2,13 +2,13 @@
 #include <weft/auto_reset_event.hpp>
 
 #include "support/catch.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
-#include <weft/yield.hpp>
 
 #include <chrono>
 #include <functional>
@@ -74,13 +74,13 @@ TEST_CASE("each set() of an auto reset event lets one task through, first in, fi
         for (int i = 0; i < 4; ++i) {
             tasks.push_back(
                 weft::co_spawn(note_after, std::ref(happened), std::ref(order), int(i)));
-            co_await weft::yield();
+            co_await weft::test::settle();
         }
         for (int i = 0; i < 4; ++i) {
             happened.set();
             CHECK(order.size() == static_cast<std::size_t>(i));  // Not inside set().
             CHECK_FALSE(happened.is_set());
-            co_await weft::yield();
+            co_await weft::test::settle();
         }
         CHECK(order == std::vector<int>{0, 1, 2, 3});
         for (auto& each : tasks) co_await std::move(each);
@@ -94,7 +94,7 @@ TEST_CASE("a wait for an auto reset event that is stopped uses up no set()") {
         auto first = weft::co_spawn(wait_as_result, std::ref(happened));
         auto second = weft::co_spawn(wait_as_result, std::ref(happened));
         auto third = weft::co_spawn(wait_as_result, std::ref(happened));
-        co_await weft::yield();
+        co_await weft::test::settle();
         first.request_stop();
         happened.set();
         const std::error_code stopped = co_await std::move(first);
@@ -146,7 +146,7 @@ TEST_CASE("at the end of a runtime tasks may still wait for an auto reset event"
                 happened)
                 .detach();
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
         happened->set();
     };
     run_alone(main());

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -10,10 +11,8 @@
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
-#include <weft/yield.hpp>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -109,7 +108,7 @@ TEST_CASE("who drops out of a barrier is not waited for any more") {
         weft::barrier<> meeting(3);
         auto first = weft::co_spawn(arrive_as_result, std::ref(meeting));
         auto second = weft::co_spawn(arrive_as_result, std::ref(meeting));
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK_FALSE(first.done());
         meeting.arrive_and_drop();
         CHECK_FALSE(first.done());  // Not inside arrive_and_drop().
@@ -118,7 +117,7 @@ TEST_CASE("who drops out of a barrier is not waited for any more") {
         CHECK_FALSE(first_error);
         CHECK_FALSE(second_error);
         auto third = weft::co_spawn(arrive_as_result, std::ref(meeting));
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK_FALSE(third.done());
         co_await meeting.arrive_and_wait();
         const std::error_code third_error = co_await std::move(third);
@@ -132,7 +131,7 @@ TEST_CASE("one who is stopped at a barrier has not arrived") {
         weft::barrier<> meeting(3);
         auto first = weft::co_spawn(arrive_as_result, std::ref(meeting));
         auto second = weft::co_spawn(arrive_as_result, std::ref(meeting));
-        co_await weft::yield();
+        co_await weft::test::settle();
         first.request_stop();
         const std::error_code stopped = co_await std::move(first);
         CHECK(stopped == std::errc::operation_canceled);
@@ -155,7 +154,7 @@ TEST_CASE("who has passed a barrier before the stop has passed it") {
     const auto main = []() -> weft::task<> {
         weft::barrier<> meeting(2);
         auto first = weft::co_spawn(arrive_as_result, std::ref(meeting));
-        co_await weft::yield();
+        co_await weft::test::settle();
         co_await meeting.arrive_and_wait();
         first.request_stop();
         const std::error_code error = co_await std::move(first);
@@ -183,7 +182,7 @@ TEST_CASE("a barrier that is destroyed while a task waits is an assertion, or cl
     const auto main = []() -> weft::task<> {
         auto meeting = std::make_unique<weft::barrier<>>(2);
         auto waiting = weft::co_spawn(arrive_as_result, std::ref(*meeting));
-        co_await weft::yield();
+        co_await weft::test::settle();
         meeting.reset();
         const std::error_code error = co_await std::move(waiting);
         CHECK(error == weft::errc::closed);
@@ -209,7 +208,7 @@ TEST_CASE("at the end of a runtime tasks may still wait at a barrier that is des
                 meeting)
                 .detach();
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
     };
     run_alone(main());
 }

@@ -3,13 +3,13 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
-#include <weft/yield.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -50,7 +50,7 @@ TEST_CASE("each receiver gets each value that is sent since it was made") {
         auto other = weft::co_spawn(receive_all, values.subscribe());
         for (int i = 1; i <= 20; ++i) {
             values.send(i);
-            co_await weft::yield();
+            co_await weft::test::settle();
         }
         auto late = weft::co_spawn(receive_all, values.subscribe());
         values.send(21);
@@ -129,7 +129,7 @@ TEST_CASE("a receive from a broadcast that is stopped or late loses nothing") {
         auto waiting = weft::co_spawn(
             [](broadcast<int>::receiver& from) -> weft::task<> { co_await from.recv(); },
             std::ref(receiver));
-        co_await weft::yield();
+        co_await weft::test::settle();
         waiting.request_stop();
         const auto stopped = co_await weft::as_result(std::move(waiting));
         REQUIRE_FALSE(stopped);
@@ -149,7 +149,7 @@ TEST_CASE("a broadcast that is destroyed while a task waits is an assertion, or 
     const auto main = []() -> weft::task<> {
         auto values = std::make_unique<broadcast<int>>(1);
         auto waiting = weft::co_spawn(receive_all, values->subscribe());
-        co_await weft::yield();
+        co_await weft::test::settle();
         values.reset();
         const auto received = co_await std::move(waiting);
         CHECK(received.empty());
@@ -176,7 +176,7 @@ TEST_CASE("at the end of a runtime tasks may still wait at a broadcast that is d
                 values)
                 .detach();
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
     };
     run_alone(main());
 }

@@ -3,13 +3,13 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
-#include <weft/yield.hpp>
 
 #include <chrono>
 #include <functional>
@@ -50,7 +50,7 @@ TEST_CASE("a latch opens when it has been counted down to zero, and stays open")
         auto waiting = weft::co_spawn(wait_as_result, std::ref(opens));
         opens.count_down();
         opens.count_down(3);
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK_FALSE(opens.try_wait());
         CHECK_FALSE(waiting.done());
         opens.count_down();
@@ -89,7 +89,7 @@ TEST_CASE("one who is stopped at a latch has arrived all the same") {
     const auto main = []() -> weft::task<> {
         latch opens(3);
         auto waiting = weft::co_spawn(arrive_as_result, std::ref(opens));
-        co_await weft::yield();
+        co_await weft::test::settle();
         waiting.request_stop();
         const std::error_code stopped = co_await std::move(waiting);
         CHECK(stopped == std::errc::operation_canceled);

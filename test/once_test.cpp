@@ -3,18 +3,15 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
-#include <weft/error.hpp>
 #include <weft/event.hpp>
 #include <weft/runtime.hpp>
-#include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
-#include <weft/yield.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -45,8 +42,8 @@ weft::task<> count_slowly(int& calls, weft::event& may_end) {
     co_await may_end.wait();
 }
 
-weft::task<> fail() {
-    co_await weft::yield();
+weft::task<> fail(weft::event& may_fail) {
+    co_await may_fail.wait();
     throw std::runtime_error("it has failed");
 }
 
@@ -88,7 +85,7 @@ TEST_CASE("other calls wait until what is done once has ended") {
             tasks.push_back(
                 weft::co_spawn(call, std::ref(initialised), std::ref(calls), std::ref(may_end)));
         }
-        for (int i = 0; i < 5; ++i) co_await weft::yield();
+        co_await weft::test::settle();
         CHECK(calls == 1);
         CHECK_FALSE(initialised.is_done());
         for (auto& each : tasks) CHECK_FALSE(each.done());
@@ -107,21 +104,27 @@ TEST_CASE("other calls wait until what is done once has ended") {
 TEST_CASE("after a failure the next call tries, and the exception is of the one that failed") {
     const auto main = []() -> weft::task<> {
         once initialised;
+        weft::event may_fail;
+        weft::event may_end(true);
         auto failing = weft::co_spawn(
-            [](once& on) -> weft::task<std::string> {
+            [](once& on, weft::event& until) -> weft::task<std::string> {
                 try {
-                    co_await on.call_once(fail);
+                    co_await on.call_once(fail, std::ref(until));
                 } catch (const std::runtime_error& error) { co_return error.what(); }
                 co_return "nothing";
             },
-            std::ref(initialised));
-        co_await weft::yield();
+            std::ref(initialised), std::ref(may_fail));
+        co_await weft::test::settle();
         int calls = 0;
-        const bool own = co_await initialised.call_once(count, std::ref(calls));
-        CHECK(own);
-        CHECK(calls == 1);
+        auto next = weft::co_spawn(call, std::ref(initialised), std::ref(calls), std::ref(may_end));
+        co_await weft::test::settle();
+        CHECK(calls == 0);
+        may_fail.set();
         const std::string what = co_await std::move(failing);
         CHECK(what == "it has failed");
+        const bool own = co_await std::move(next);
+        CHECK(own);
+        CHECK(calls == 1);
         CHECK(initialised.is_done());
     };
     run_alone(main());
@@ -136,7 +139,7 @@ TEST_CASE("a call that is stopped gives the turn to the one that has waited long
         for (int i = 0; i < 3; ++i) {
             tasks.push_back(weft::co_spawn(call_as_number, std::ref(initialised), std::ref(calls),
                                            std::ref(may_end)));
-            co_await weft::yield();
+            co_await weft::test::settle();
         }
         // The second one while it waits, the first one while it does it.
         tasks[1].request_stop();
@@ -146,7 +149,8 @@ TEST_CASE("a call that is stopped gives the turn to the one that has waited long
         tasks[0].request_stop();
         const int first = co_await std::move(tasks[0]);
         CHECK(first == -1);
-        while (calls != 2) co_await weft::yield();
+        co_await weft::test::settle();
+        CHECK(calls == 2);
         const auto late =
             co_await weft::as_result(weft::with_timeout(1ms, call(initialised, calls, may_end)));
         REQUIRE_FALSE(late);
@@ -166,10 +170,10 @@ TEST_CASE("a once that is destroyed while a task waits is an assertion, or close
         int calls = 0;
         auto first = weft::co_spawn(call_as_number, std::ref(*initialised), std::ref(calls),
                                     std::ref(may_end));
-        co_await weft::yield();
+        co_await weft::test::settle();
         auto second = weft::co_spawn(call_as_number, std::ref(*initialised), std::ref(calls),
                                      std::ref(may_end));
-        co_await weft::yield();
+        co_await weft::test::settle();
         initialised.reset();
         const int result = co_await std::move(second);
         CHECK(result == -1);
@@ -205,7 +209,7 @@ TEST_CASE("at the end of a runtime a turn goes to a task of another one, or nowh
                 co_await on.call_once(work, std::ref(begun), std::ref(forever));
             },
             std::ref(initialised), ignore_stops, std::ref(calls), std::ref(never));
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK(calls == 1);
         behind = survivor.co_spawn(call, std::ref(initialised), std::ref(calls), std::ref(may_end));
         first.detach();
@@ -220,7 +224,7 @@ TEST_CASE("at the end of a runtime a turn goes to a task of another one, or nowh
                 own, ignore_stops, std::ref(calls), std::ref(never))
                 .detach();
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK(calls == 2);
     };
     weft::run(main(), {.processors = 1, .compensate = false, .shutdown_grace = 0ms});

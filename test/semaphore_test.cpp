@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -80,12 +81,12 @@ TEST_CASE("permits are granted first in, first out, and never inside release()")
         for (int i = 0; i < 4; ++i) {
             tasks.push_back(weft::co_spawn(note_after, std::ref(permits), std::size_t{1},
                                            std::ref(order), int(i)));
-            co_await weft::yield();
+            co_await weft::test::settle();
         }
         permits.release();
         CHECK(order.empty());
         CHECK(permits.available() == 0);
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK(order == std::vector<int>{0});
         permits.release(3);
         for (auto& each : tasks) co_await std::move(each);
@@ -101,10 +102,10 @@ TEST_CASE("who wants many permits is not overtaken by who wants few") {
         std::vector<int> order;
         auto many =
             weft::co_spawn(note_after, std::ref(permits), std::size_t{3}, std::ref(order), 3);
-        co_await weft::yield();
+        co_await weft::test::settle();
         auto few =
             weft::co_spawn(note_after, std::ref(permits), std::size_t{1}, std::ref(order), 1);
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK_FALSE(permits.try_acquire());
         CHECK(permits.available() == 2);
         permits.release();
@@ -123,12 +124,12 @@ TEST_CASE("an acquire that is stopped or late has taken nothing, and lets those 
         semaphore permits(2);
         std::vector<int> order;
         auto many = weft::co_spawn(acquire_as_result, std::ref(permits), std::size_t{3});
-        co_await weft::yield();
+        co_await weft::test::settle();
         auto few =
             weft::co_spawn(note_after, std::ref(permits), std::size_t{1}, std::ref(order), 1);
         auto more =
             weft::co_spawn(note_after, std::ref(permits), std::size_t{1}, std::ref(order), 2);
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK(order.empty());
         many.request_stop();
         const std::error_code error = co_await std::move(many);
@@ -154,7 +155,7 @@ TEST_CASE("a permit that was granted before the stop is taken") {
     const auto main = []() -> weft::task<> {
         semaphore permits(0);
         auto waiting = weft::co_spawn(acquire_as_result, std::ref(permits), std::size_t{1});
-        co_await weft::yield();
+        co_await weft::test::settle();
         permits.release();
         waiting.request_stop();
         const std::error_code error = co_await std::move(waiting);
@@ -208,7 +209,7 @@ TEST_CASE("a semaphore that is destroyed while a task waits is an assertion, or 
     const auto main = []() -> weft::task<> {
         auto permits = std::make_unique<semaphore>(0);
         auto waiting = weft::co_spawn(acquire_as_result, std::ref(*permits), std::size_t{1});
-        co_await weft::yield();
+        co_await weft::test::settle();
         permits.reset();
         const std::error_code error = co_await std::move(waiting);
         CHECK(error == weft::errc::closed);
@@ -235,7 +236,7 @@ TEST_CASE("at the end of a runtime tasks may still wait at a semaphore that is d
                 permits)
                 .detach();
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
     };
     run_alone(main());
 }
@@ -248,7 +249,7 @@ TEST_CASE("a permit of a task that ends with its runtime before it could run is 
     const auto main = [](semaphore& from, weft::runtime& other,
                          weft::join_handle<std::error_code>& behind) -> weft::task<> {
         auto first = weft::co_spawn(acquire_as_result, std::ref(from), std::size_t{1});
-        co_await weft::yield();
+        co_await weft::test::settle();
         behind = other.co_spawn(acquire_as_result, std::ref(from), std::size_t{1});
         // Behind so many tasks that the runtime has ended before it is the turn of the first one.
         const auto spawn_another = [] {

@@ -3,10 +3,10 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
-#include <weft/error.hpp>
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
@@ -70,9 +70,9 @@ TEST_CASE("all who wait for a group go on after the last done(), and not inside 
         for (int i = 0; i < 3; ++i) {
             tasks.push_back(weft::co_spawn(wait_as_result, std::ref(group)));
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
         group.done();
-        co_await weft::yield();
+        co_await weft::test::settle();
         CHECK_FALSE(tasks[0].done());
         group.done();
         CHECK_FALSE(tasks[0].done());
@@ -91,7 +91,7 @@ TEST_CASE("a wait for a group that is stopped or late ends, and the group goes o
     const auto main = []() -> weft::task<> {
         wait_group group(1);
         auto waiting = weft::co_spawn(wait_as_result, std::ref(group));
-        co_await weft::yield();
+        co_await weft::test::settle();
         waiting.request_stop();
         const std::error_code stopped = co_await std::move(waiting);
         CHECK(stopped == std::errc::operation_canceled);

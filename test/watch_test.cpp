@@ -2,17 +2,16 @@
 #include <weft/watch.hpp>
 
 #include "support/catch.hpp"
+#include "support/settle.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
-#include <weft/yield.hpp>
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -73,9 +72,9 @@ TEST_CASE("all receivers of a watch see a change, and the last one before the en
         for (int i = 0; i < 3; ++i) {
             tasks.push_back(weft::co_spawn(see_changes, value.subscribe()));
         }
-        co_await weft::yield();
+        co_await weft::test::settle();
         value.set(1);
-        for (int i = 0; i < 4; ++i) co_await weft::yield();
+        co_await weft::test::settle();
         value.set(2);
         value.set(3);
         CHECK(value.close());
@@ -98,7 +97,7 @@ TEST_CASE("a wait for a change that is stopped has seen nothing") {
         auto waiting = weft::co_spawn(
             [](watch<int>::receiver& from) -> weft::task<> { co_await from.changed(); },
             std::ref(receiver));
-        co_await weft::yield();
+        co_await weft::test::settle();
         waiting.request_stop();
         value.set(1);
         const auto stopped = co_await weft::as_result(std::move(waiting));

@@ -97,8 +97,7 @@ public:
     /// A canceller.
     withdrawal<Waiter> withdraw(Waiter& waiting) noexcept {
         const std::lock_guard held(lock_);
-        if (waiting.granted) return {false, nullptr};
-        waiting_.remove(waiting);
+        if (waiting.granted || !waiting_.remove(waiting)) return {false, nullptr};
         return {true, grant()};
     }
 
