@@ -26,7 +26,6 @@ public:
     wait_list& operator=(const wait_list&) = delete;
 
     bool empty() const noexcept { return first_ == nullptr; }
-    /// Null: nobody waits.
     Waiter* front() const noexcept { return first_; }
 
     void push_back(Waiter& added) noexcept {
