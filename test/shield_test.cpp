@@ -142,11 +142,27 @@ TEST_CASE("what waits behind a shield is destroyed when the grace period is over
         began = true;
         static_cast<void>(co_await weft::shield(nobody.recv()));
     };
-    const auto main = [](auto& make, std::shared_ptr<int> held) -> weft::task<> {
-        bool began = false;
-        weft::co_spawn(make(held, began)).detach();
-        while (!began) co_await weft::yield();
+    // The channel is in an outer frame, and goes after the wait at it.
+    const auto waits_shortly = [](std::shared_ptr<int>, bool& began) -> weft::task<> {
+        weft::channel<int> nobody;
+        began = true;
+        static_cast<void>(co_await weft::shield(weft::with_timeout(1h, nobody.recv())));
     };
-    weft::run(main(waits, token), {.processors = 1, .shutdown_grace = 5ms});
+    const auto waits_for_all = [](std::shared_ptr<int>, bool& began) -> weft::task<> {
+        weft::channel<int> nobody;
+        began = true;
+        co_await weft::shield(weft::when_all(nobody.recv(), weft::shield(nobody.recv())));
+    };
+    const auto main = [](auto& first, auto& second, auto& third,
+                         std::shared_ptr<int> held) -> weft::task<> {
+        bool began[3] = {};
+        weft::co_spawn(first(held, began[0])).detach();
+        weft::co_spawn(second(held, began[1])).detach();
+        weft::co_spawn(third(held, began[2])).detach();
+        while (!began[0] || !began[1] || !began[2]) co_await weft::yield();
+        for (int i = 0; i < 4; ++i) co_await weft::yield();
+    };
+    weft::run(main(waits, waits_shortly, waits_for_all, token),
+              {.processors = 1, .shutdown_grace = 5ms});
     CHECK(token.use_count() == 1);
 }

@@ -26,7 +26,7 @@ cancel_scope::cancel_scope(scope_kind kind) : running_(running_branch()) {
 
 cancel_scope::~cancel_scope() {
     running_.innermost = scope_.parent();
-    scope_.close(running_);
+    scope_.close(running_, running_.status == branch_status::running);
 }
 
 void cancel_scope::stop() noexcept {

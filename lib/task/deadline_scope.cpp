@@ -55,7 +55,7 @@ deadline_scope::~deadline_scope() {
         }
     }
     running_.innermost = scope_.parent();
-    scope_.close(running_);
+    scope_.close(running_, running_.status == branch_status::running);
 }
 
 void deadline_scope::fire(branch_list& readied) noexcept {

@@ -350,6 +350,38 @@ void stop_in_time() {
     check_end();
 }
 
+// ---- the end of a runtime: the frames of a branch that waits behind a shield are destroyed, the
+// scope before the operation, while a thread outside completes that.
+
+void end_behind_a_shield() {
+    world here;
+    all = &here;
+    go_on = [] { model::fail("nobody resumes it"); };
+    branch& task = here.task;
+    nested_scope* shield = model::make<nested_scope>();
+    shield->open(*here.root, task, nullptr, weft::detail::scope_kind::shielded);
+    model::check(here.root->stop(false) == nullptr, "a stop passes the shield");
+    park_on(here.first);
+    model::lifetime operation;
+    model::run_threads(model::named_thread{"end",
+                                           [&] {
+                                               shield->close(task, false);
+                                               model::destroy(shield);
+                                               task.word.end_parked(
+                                                   [&] { return here.first.take(&task); });
+                                               operation.destroy("operation");
+                                           }},
+                       model::named_thread{"completer", [&] {
+                                               branch* waiting = here.first.registered.exchange(
+                                                   nullptr, order::acquire);
+                                               if (waiting == nullptr) return;
+                                               operation.touch("operation");
+                                               waiting->word.complete();
+                                           }});
+    model::check(here.first.registered.peek() == nullptr, "the operation is left on its object");
+    model::destroy(here.root);
+}
+
 const model::scenario scenarios[] = {
     {"stop against open and close", stop_against_open_and_close},
     {"stop and completion", stop_and_completion},
@@ -359,6 +391,7 @@ const model::scenario scenarios[] = {
     {"parked two deep", stop_two_deep},
     {"late stop", late_stop},
     {"stop in time", stop_in_time},
+    {"end behind a shield", end_behind_a_shield},
 };
 
 }  // namespace

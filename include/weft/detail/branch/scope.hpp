@@ -302,7 +302,11 @@ public:
     /// Running branch: leaves this scope; the parent is the innermost one again. Everything that
     /// was opened inside has been closed, all members have left, and whatever may stop this scope
     /// directly (its timer) has been disarmed or has finished.
-    void close(Branch& branch) noexcept {
+    ///
+    /// At the end of a runtime frames are destroyed while their branch waits, behind a shield even
+    /// without having been stopped. Then `runs` is false, and the word is left to whoever completes
+    /// what is waited for, perhaps at this moment.
+    void close(Branch& branch, bool runs = true) noexcept {
         // The own lock is not needed: a stop that is inside came through the parent, and holds the
         // parent's lock until it has left.
         parent_->lock_.lock();
@@ -315,7 +319,7 @@ public:
             next_sibling_->previous_sibling_ = previous_sibling_;
         }
         this->occupant_ = nullptr;
-        branch.word.adopt_flags(parent_->present_flags());
+        if (runs) { branch.word.adopt_flags(parent_->present_flags()); }
         if (membership_ != nullptr) {
             parent_->add(*membership_);
         } else {
