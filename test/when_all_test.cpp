@@ -420,6 +420,28 @@ weft::task<> stubborn_family(std::atomic<int>& waiting, std::shared_ptr<int> hel
 
 }  // namespace
 
+TEST_CASE("a child that keeps its worker is reported by the name of its task", "[when_all]") {
+    weft::test::kept_log log;
+    weft::test::watchdog dog(60s, [] { return "nobody is reported"; });
+    const auto reported = [&log] {
+        return log.count("(parent)") != 0 && log.count("lets nobody in") != 0;
+    };
+    const auto keeps = [](auto& until) -> weft::task<> {
+        while (!until()) {}
+        co_return;
+    };
+    const auto parent = [](auto& make, auto& until) -> weft::task<> {
+        co_await weft::when_all(make(until), weft::yield());
+    };
+    const auto main = [](auto& make, auto& child, auto& until) -> weft::task<> {
+        co_await weft::co_spawn({.name = "parent"},
+                                [&]() -> weft::task<> { return make(child, until); });
+    };
+    weft::run(main(parent, keeps, reported),
+              {.processors = 1, .hog_report = 20ms, .log = log.sink()});
+    CHECK(reported());
+}
+
 TEST_CASE("trees of children join at each level", "[when_all]") {
     for (const unsigned processors : {1U, 2U, 8U}) {
         CHECK(weft::run(tree(12), {.processors = processors}) == 1U << 12);
