@@ -27,8 +27,8 @@
 // to try; handing over each time would cost a switch of tasks for every section instead. But then
 // the woken one could lose for ever. So whoever was woken, fails, and has waited for more than 1 ms
 // makes the mutex starving; it is normal again when the one it is handed to is the last in line, or
-// has waited for less (sync.Mutex: mutexStarving, starvationThresholdNs). Those are measures of a
-// queue that is gone.
+// has waited for less (sync.Mutex: mutexStarving, starvationThresholdNs), since competing is the
+// cheaper way once nobody loses for long.
 //
 // Why nobody is forgotten. If the mutex is free and somebody stands in line, then one that was
 // woken (`woken_`) is on its way: (1) Whoever lines up sets `contended` by a read-modify-write that
