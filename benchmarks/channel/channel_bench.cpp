@@ -108,11 +108,8 @@ weft::task<> mutex_100(std::uint64_t operations) {
 }
 
 constexpr benchmark::named_case cases[] = {
-    {"ping_pong", ping_pong},
-    {"buffered_1_1", buffered_1_1},
-    {"buffered_5_5", buffered_5_5},
-    {"select_2", select_2},
-    {"mutex_100", mutex_100},
+    {"ping_pong", ping_pong}, {"buffered_1_1", buffered_1_1}, {"buffered_5_5", buffered_5_5},
+    {"select_2", select_2},   {"mutex_100", mutex_100},
 };
 
 }  // namespace
