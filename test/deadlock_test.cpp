@@ -10,17 +10,25 @@
 #include "support/watchdog.hpp"
 
 #include <benchmarks/sched/baton.hpp>
+#include <weft/auto_reset_event.hpp>
+#include <weft/barrier.hpp>
 #include <weft/blocking.hpp>
+#include <weft/event.hpp>
+#include <weft/latch.hpp>
 #include <weft/net/tcp.hpp>
+#include <weft/once.hpp>
 #include <weft/runtime.hpp>
+#include <weft/semaphore.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
+#include <weft/wait_group.hpp>
 #include <weft/yield.hpp>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -446,4 +454,37 @@ TEST_CASE("fault 35: no deadlock is reported while something outside is on its w
             }
         }
     }
+}
+
+TEST_CASE("fault 35: all tasks asleep: the report names what they wait for", "[deadlock]") {
+    const auto check = [](weft::task<> main, const char* what) {
+        const std::string report = deadlock_of(std::move(main), 1);
+        INFO(report);
+        CHECK(contains(report, what));
+    };
+    const auto wait = [](auto& awaited) -> weft::task<> { co_await awaited.wait(); };
+    weft::event event;
+    check(wait(event), "waits for an event");
+    weft::auto_reset_event auto_reset_event;
+    check(wait(auto_reset_event), "waits for an event");
+    weft::wait_group group(1);
+    check(wait(group), "waits for a group");
+    weft::latch latch(2);
+    check(wait(latch), "waits at a latch");
+    const auto arrive = [](auto& at) -> weft::task<> { co_await at.arrive_and_wait(); };
+    check(arrive(latch), "waits at a latch");
+    weft::barrier barrier(2);
+    check(arrive(barrier), "waits at a barrier");
+    weft::semaphore permits(1);
+    const auto acquire = [](weft::semaphore& from) -> weft::task<> { co_await from.acquire(2); };
+    check(acquire(permits), "waits for a semaphore");
+    // A function that calls the same object waits for itself.
+    weft::once once;
+    const auto call_again = [](weft::once& on) -> weft::task<> {
+        co_await on.call_once([]() -> weft::task<> { co_return; });
+    };
+    const auto call = [](weft::once& on, decltype(call_again) work) -> weft::task<> {
+        co_await on.call_once(work, std::ref(on));
+    };
+    check(call(once, call_again), "waits for what is done once");
 }
