@@ -19,7 +19,7 @@ class [[nodiscard]] condition_awaiter final : public awaiter<condition_operation
 public:
     using awaiter<condition_operation>::awaiter;
     condition_awaiter(const condition_awaiter&) = default;
-    ~condition_awaiter() { leave_mutex(); }
+    ~condition_awaiter() { leave_for_good(); }
     void await_resume() {
         give_back();
         throw_unless_completed();

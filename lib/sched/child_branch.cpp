@@ -53,8 +53,9 @@ void child_branch::destroy_where_it_waits() noexcept {
     if (status == branch_status::ended) { return; }
     frame_ = nullptr;
     destroy_chain(std::exchange(handle, nullptr));
-    // One that lies in a frame further out; those in the frames just destroyed have seen to it.
-    if (status == branch_status::parked && waiting_for != nullptr) { waiting_for->forget_branch(); }
+    // One that lies in a frame further out; those in the frames just destroyed have seen to it. It
+    // may have been completed, and then its branch is only queued.
+    if (waiting_for != nullptr && waiting_for != this) { waiting_for->forget_branch(); }
     status = branch_status::ended;
     leave_scope();
 }

@@ -52,7 +52,7 @@ bool condition_operation::unlink() noexcept {
     return step_ == step::waits && on_->core.withdraw(in_line_);
 }
 
-void condition_operation::leave_mutex() noexcept {
+void condition_operation::leave_for_good() noexcept {
     if (step_ != step::locks || !is_parked() || !waiter()->word.awaits_completer()) return;
     // Whoever has taken it off the line is its completer.
     if (mutex_->withdraw(for_mutex_)) waiter()->word.complete();

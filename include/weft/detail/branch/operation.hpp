@@ -47,6 +47,10 @@ public:
     /// called while it is parked and cannot run.
     virtual std::uint64_t held_by() const noexcept { return 0; }
 
+    /// At the end of a runtime, for an operation that no stop ends and that cannot be taken off:
+    /// ends its wait all the same, where it is parked.
+    virtual void leave_for_good() noexcept {}
+
     bool restarts() const noexcept { return restarts_; }
     operation_outcome outcome() const noexcept { return outcome_; }
 
@@ -57,8 +61,8 @@ public:
 
     /// At the end of a runtime, where the memory of the branch goes before this object does.
     void forget_branch() noexcept {
+        leave_for_good();
         unlink_if_parked();
-        waiter_ = nullptr;
     }
 
 protected:
@@ -75,9 +79,8 @@ protected:
     /// For the destructor of the most derived class: at the end of a runtime a frame is destroyed
     /// while its operation is still on an object.
     void unlink_if_parked() noexcept {
-        if (!is_parked()) return;
-        waiter_->word.end_parked([this]() noexcept { return unlink(); });
-        waiter_->waiting_for = nullptr;
+        if (is_parked()) waiter_->word.end_parked([this]() noexcept { return unlink(); });
+        await_is_over();
     }
     bool is_parked() const noexcept {
         return waiter_ != nullptr && waiter_->waiting_for == this &&
@@ -114,8 +117,12 @@ protected:
         }
     }
 
-    /// The same without the check.
-    void await_is_over() const noexcept { waiter_ = nullptr; }
+    /// The same without the check. The branch forgets the operation as well: what it waits for is
+    /// alive, or null.
+    void await_is_over() const noexcept {
+        if (waiter_ != nullptr && waiter_->waiting_for == this) waiter_->waiting_for = nullptr;
+        waiter_ = nullptr;
+    }
 
 private:
     friend bool park(branch& waiter, operation& published) noexcept;

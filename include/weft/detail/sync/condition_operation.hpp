@@ -45,14 +45,14 @@ public:
     std::uint64_t held_by() const noexcept final {
         return step_ == step::locks ? mutex_->holder() : 0;
     }
+    /// Also for the destructor of the most derived class, before that of the awaiter: no stop has
+    /// ended the wait for the mutex, so it is ended here.
+    void leave_for_good() noexcept final;
 
 protected:
     condition_operation(const condition_operation&) noexcept = default;
     ~condition_operation();
 
-    /// For the destructor of the most derived class, before that of the awaiter: no stop has ended
-    /// the wait for the mutex, so it is ended here.
-    void leave_mutex() noexcept;
 
     /// For await_resume(), first of all: the guard has the mutex again.
     void give_back() noexcept;

@@ -56,7 +56,11 @@ public:
     }
 
     T await_resume() {
-        if (!awaited_.refused()) { throw_unless_completed(); }
+        if (awaited_.refused()) {
+            this->await_is_over();
+        } else {
+            throw_unless_completed();
+        }
         return take_result<T>(awaited_);
     }
 
