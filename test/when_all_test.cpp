@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/kept_log.hpp"
 #include "support/scale.hpp"
+#include "support/settle.hpp"
 #include "support/signal_cell.hpp"
 #include "support/watchdog.hpp"
 
@@ -275,12 +276,13 @@ TEST_CASE("a stop of the task reaches children in scopes of their own", "[when_a
     };
     const auto main = [](auto& make, auto& children) -> weft::task<std::error_code> {
         auto handle = weft::co_spawn(children(make));
-        for (int i = 0; i < 3; ++i) co_await weft::yield();
+        co_await weft::test::settle();
         handle.request_stop();
         const auto result = co_await weft::as_result(handle);
         co_return result ? std::error_code() : result.error();
     };
-    CHECK(weft::run(main(child, both), {.processors = 1}) == std::errc::operation_canceled);
+    CHECK(weft::run(main(child, both), {.processors = 1, .compensate = false}) ==
+          std::errc::operation_canceled);
 }
 
 TEST_CASE("a deadline inside one child does not touch its siblings", "[when_all]") {
@@ -300,6 +302,44 @@ TEST_CASE("a deadline inside one child does not touch its siblings", "[when_all]
     CHECK(weft::run(main(hurried, patient), {.processors = 1}));
 }
 
+TEST_CASE("the arguments of a child are destroyed when it has ended", "[when_all]") {
+    /// Its sibling waits for what the destructor does.
+    struct closes {
+        explicit closes(weft::channel<int>& end) : of(&end) {}
+        closes(closes&& other) noexcept : of(std::exchange(other.of, nullptr)) {}
+        closes& operator=(closes&&) = delete;
+        ~closes() {
+            if (of != nullptr) of->close();
+        }
+        weft::channel<int>* of;
+    };
+    const auto produce = [](closes to) -> weft::task<> { co_await to.of->send(1); };
+    const auto consume = [](weft::channel<int>& from) -> weft::task<int> {
+        int count = 0;
+        while (co_await from.recv()) ++count;
+        co_return count;
+    };
+    const auto main = [](auto& makes, auto& takes, bool range) -> weft::task<int> {
+        weft::channel<int> values;
+        auto consuming = weft::co_spawn(takes, std::ref(values));
+        if (range) {
+            std::vector<weft::task<>> one;
+            one.push_back(makes(closes(values)));
+            one.push_back([](weft::join_handle<int>& of) -> weft::task<> {
+                while (!of.done()) co_await weft::yield();
+            }(consuming));
+            co_await weft::when_all(std::move(one));
+            co_return co_await std::move(consuming);
+        }
+        const auto [nothing, count] = co_await weft::when_all(makes(closes(values)), consuming);
+        co_return count;
+    };
+    const weft::runtime_options options{.processors = 2,
+                                        .deadlock = weft::deadlock_action::throw_exception};
+    CHECK(weft::run(main(produce, consume, false), options) == 1);
+    CHECK(weft::run(main(produce, consume, true), options) == 1);
+}
+
 TEST_CASE("a child that has not started when its scope is stopped never does", "[when_all]") {
     std::atomic<int> ran{0};
     const auto main = [](std::atomic<int>& counter) -> weft::task<> {
@@ -314,13 +354,18 @@ TEST_CASE("children that end in spite of a stop give their values", "[when_all]"
         static_cast<void>(co_await weft::as_result(cell.wait()));
         co_return 5;
     };
-    const auto main = [](auto& make) -> weft::task<int> {
+    const auto both = [](auto& make) -> weft::task<int> {
         signal_cell first, second;
-        const auto [one, other] =
-            co_await weft::with_timeout(1ms, weft::when_all(make(first), make(second)));
+        const auto [one, other] = co_await weft::when_all(make(first), make(second));
         co_return one + other;
     };
-    CHECK(weft::run(main(in_spite), {.processors = 1}) == 10);
+    const auto main = [](auto& children, auto& make) -> weft::task<int> {
+        auto handle = weft::co_spawn(children(make));
+        co_await weft::test::settle();
+        handle.request_stop();
+        co_return co_await handle;
+    };
+    CHECK(weft::run(main(both, in_spite), {.processors = 1, .compensate = false}) == 10);
 }
 
 TEST_CASE("as_result gives the values of when_all, or the error", "[when_all]") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/detail/base/awaitable.hpp>
+#include <weft/detail/sched/promise.hpp>
 #include <weft/detail/task/children.hpp>
 #include <weft/task.hpp>
 
@@ -20,6 +21,35 @@
 
 namespace weft::detail {
 
+/// A task on its way to be awaited. It does not have to be started.
+template <class T>
+class waiting_task {
+public:
+    explicit waiting_task(task<T>&& waiting) noexcept : task_(std::move(waiting)) {}
+    waiting_task(waiting_task&&) noexcept = default;
+    waiting_task& operator=(waiting_task&&) = delete;
+    ~waiting_task() {
+        if (task_) { destroy_refused(task_.release_frame()); }
+    }
+    task<T> take() noexcept { return std::move(task_); }
+
+private:
+    task<T> task_;
+};
+
+/// The first frame of a child. It awaits the task, so that the frame of that goes when it has
+/// ended, with the arguments in it, and not when its siblings have: one of them may wait for what
+/// the destructor of an argument does.
+template <class T>
+task<T> await_as_child(waiting_task<T> child) {
+    co_return co_await child.take();
+}
+
+template <class T>
+std::coroutine_handle<> first_frame_of(task<T>& child) {
+    return await_as_child<T>(waiting_task<T>(std::move(child))).release_frame();
+}
+
 /// A fixed number of children, in the awaiter itself.
 template <std::size_t Count>
 class held_tuple {
@@ -31,7 +61,7 @@ public:
                 // Before any frame changes its owner.
                 if (!(static_cast<bool>(each) && ...)) { throw_empty_task(); }
                 std::size_t index = 0;
-                (children_[index++].own(each.release_frame()), ...);
+                (children_[index++].own(first_frame_of(each)), ...);
             },
             tasks);
     }
@@ -52,7 +82,7 @@ public:
         for (const task<T>& each : tasks) {
             if (!each) { throw_empty_task(); }
         }
-        for (std::size_t i = 0; i < count_; ++i) { children_[i].own(tasks[i].release_frame()); }
+        for (std::size_t i = 0; i < count_; ++i) { children_[i].own(first_frame_of(tasks[i])); }
     }
 
     std::span<awaited_child> all() noexcept { return {children_.get(), count_}; }
