@@ -4,12 +4,14 @@
 #include "support/catch.hpp"
 #include "support/kept_log.hpp"
 #include "support/scale.hpp"
+#include "support/settle.hpp"
 #include "support/signal_cell.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
 #include <weft/channel.hpp>
 #include <weft/runtime.hpp>
+#include <weft/shield.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/this_task.hpp>
@@ -202,15 +204,16 @@ TEST_CASE("a stop or a deadline around a group stops all of it", "[task_group]")
         co_return co_await outcome_of(weft::with_timeout(1ms, make(counter)));
     };
     CHECK(weft::run(late(group, stopped), {.processors = 2}) == "late");
-    CHECK(stopped == 2);
+    CHECK(stopped <= 2);  // On a busy machine the deadline may come before they start.
+    stopped = 0;
     const auto stops = [](auto& make, std::atomic<int>& counter) -> weft::task<std::string> {
         auto handle = weft::co_spawn(outcome_of(make(counter)));
-        for (int i = 0; i < 4; ++i) co_await weft::yield();
+        co_await weft::test::settle();
         handle.request_stop();
         co_return co_await std::move(handle);
     };
-    CHECK(weft::run(stops(group, stopped), {.processors = 1}) == "cancelled");
-    CHECK(stopped == 4);
+    CHECK(weft::run(stops(group, stopped), {.processors = 1, .compensate = false}) == "cancelled");
+    CHECK(stopped == 2);
 }
 
 TEST_CASE("request_stop ends children in peace", "[task_group]") {
@@ -220,12 +223,14 @@ TEST_CASE("request_stop ends children in peace", "[task_group]") {
         co_return co_await outcome_of(
             weft::with_task_group([&](weft::task_group& group) -> weft::task<> {
                 for (int i = 0; i < 3; ++i) group.spawn(waits(counter));
-                for (int i = 0; i < 3; ++i) co_await weft::yield();
+                co_await weft::test::settle();
                 group.request_stop();
                 if (!group.stop_requested()) throw std::runtime_error("not stopped");
             }));
     };
-    CHECK(weft::run(main(stopped), {.processors = 1, .on_failure = seen.handler()}) == "nothing");
+    CHECK(weft::run(main(stopped), {.processors = 1,
+                                    .compensate = false,
+                                    .on_failure = seen.handler()}) == "nothing");
     CHECK(stopped == 3);
     CHECK(seen.suppressed.empty());
 }
@@ -404,6 +409,41 @@ TEST_CASE("a group whose children wait for ever is reported with all of its bran
     CHECK(log.count("a child in task") == 3);
     CHECK(log.count("receives from a channel") == 3);
     CHECK(stopped == 3);
+}
+
+TEST_CASE("a child that waits for its turn hides no deadlock", "[task_group]") {
+    std::atomic<int> stopped{0};
+    weft::test::kept_log log;
+    const auto main = [](std::atomic<int>& counter) -> weft::task<> {
+        co_await weft::with_task_group({.limit = 1}, [&](weft::task_group& group) -> weft::task<> {
+            for (int i = 0; i < 3; ++i) group.spawn(waits(counter));
+            co_return;
+        });
+    };
+    CHECK_THROWS_AS(weft::run(main(stopped), {.processors = 2,
+                                              .deadlock = weft::deadlock_action::throw_exception,
+                                              .log = log.sink()}),
+                    weft::deadlock_error);
+    CHECK(log.count("waits for its turn in its group") == 2);
+    CHECK(log.count("receives from a channel") == 1);
+    CHECK(stopped == 1);
+}
+
+TEST_CASE("a failure of a child's own counts also after request_stop", "[task_group]") {
+    const auto main = []() -> weft::task<std::string> {
+        co_return co_await outcome_of(
+            weft::with_task_group([](weft::task_group& group) -> weft::task<> {
+                bool begun = false;
+                group.spawn([](bool& begins) -> weft::task<> {
+                    begins = true;
+                    weft::channel<int> nobody;
+                    co_await weft::shield(weft::with_timeout(1ms, nobody.recv()));
+                }, std::ref(begun));
+                while (!begun) co_await weft::yield();
+                group.request_stop();
+            }));
+    };
+    CHECK(weft::run(main(), {.processors = 1}) == "late");
 }
 
 TEST_CASE("children of a group that wait when the runtime ends are destroyed", "[task_group]") {

@@ -92,6 +92,8 @@ std::string_view describe(wait_reason reason) noexcept {
         case wait_reason::once:
             return "waits for what is done once";
         case wait_reason::none:
+        case wait_reason::turn:
+            return "waits for its turn in its group";
         case wait_reason::not_started:
         case wait_reason::yield:
             break;

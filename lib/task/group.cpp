@@ -47,6 +47,11 @@ void group_base::launch(std::coroutine_handle<> frame) {
     auto* const child = new group_child(*this);
     child->own(frame);
     child->prepare(parent, scope_.inside());
+    // If it has to wait for its turn nobody but a sibling gives it that, which is to be known where
+    // all tasks are asleep. Before the core has it, since a sibling may then make it ready at once.
+    // Its word stays idle, so a stop only leaves its mark there.
+    child->status = branch_status::parked;
+    child->reason = wait_reason::turn;
     if (core_.add(*child)) { make_ready(child); }
 }
 

@@ -3,6 +3,9 @@
 
 #include "lib/sched/runtime_core.hpp"
 
+#include <weft/detail/branch/operation.hpp>
+#include <weft/detail/task/awaiter.hpp>
+
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -14,8 +17,7 @@ bool comes_from_stop(const branch& of, const std::exception_ptr& failure) noexce
     try {
         std::rethrow_exception(failure);
     } catch (const std::system_error& error) {
-        return error.code() == std::errc::operation_canceled ||
-               error.code() == std::errc::timed_out;
+        return error.code() == stopped_code(stop_outcome(of));
     } catch (...) { return false; }
 }
 

@@ -31,6 +31,7 @@ using scope_member = basic_scope_member<layer, branch>;
 enum class wait_reason : std::uint8_t {
     none,
     not_started,
+    turn,
     yield,
     sleep,
     join,

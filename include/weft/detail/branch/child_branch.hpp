@@ -76,8 +76,10 @@ public:
 
     /// By the worker that takes it from a queue, see above.
     bool start(branch& self) noexcept final;
-    /// Nobody calls this: it does not park on itself.
+    /// Nobody calls this: no stop finds it parked on itself.
     bool unlink() noexcept final { return false; }
+    /// Where it waits for its turn: a sibling gives that to it.
+    bool completed_by_tasks() const noexcept final { return true; }
 
     /// Has it ended without having started, since its scope had been stopped?
     bool never_started() const noexcept { return outcome() != operation_outcome::completed; }
