@@ -54,8 +54,9 @@ public:
 /// holds them any more. Who waits takes no memory. Threads outside may use everything but recv(),
 /// and hold a runtime::guard while they may still wake a task.
 ///
-/// A broadcast must outlive those who use its receivers: destroying it while a task waits is an
-/// assertion in debug builds, and tells the task that it is closed in others.
+/// A broadcast must outlive those who use its receivers, also one that was woken and has not run
+/// since: destroying it while a task waits is an assertion in debug builds, and tells the task that
+/// it is closed in others.
 template <class Value>
 class broadcast : private detail::broadcast_store<Value> {
     static_assert(std::is_object_v<Value> && !std::is_const_v<Value>,

@@ -34,8 +34,9 @@ public:
 /// memory. Threads outside may use everything but changed(), and hold a runtime::guard while they
 /// may still wake a task.
 ///
-/// A watch must outlive those who use its receivers: destroying it while a task waits is an
-/// assertion in debug builds, and tells the task that it is closed in others.
+/// A watch must outlive those who use its receivers, also one that was woken and has not run since:
+/// destroying it while a task waits is an assertion in debug builds, and tells the task that it is
+/// closed in others.
 template <class Value>
 class watch : private detail::broadcast_store<Value> {
     static_assert(std::is_object_v<Value> && !std::is_const_v<Value>,
