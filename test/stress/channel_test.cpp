@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -19,6 +20,7 @@
 // stays with its sender, and whatever a sender sends is received in its order.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
 
 namespace {
 
@@ -33,13 +35,6 @@ struct account {
     weft::test::watchdog& dog;
     std::atomic<std::uint64_t> made{0}, sent{0}, kept{0}, received{0}, wrong{0};
 };
-
-/// Waits for a time that lets stops hit waits at any point.
-template <class Operation>
-auto hurried(Operation operation, std::minstd_rand& random) {
-    return weft::as_result(
-        weft::with_timeout(std::chrono::nanoseconds(random() % 20'000), std::move(operation)));
-}
 
 weft::task<> send_all(weft::channel<message>& to, account& all, unsigned who, std::size_t count,
                       unsigned seed) {

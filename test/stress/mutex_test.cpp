@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -19,6 +20,7 @@
 // point, by timeouts and by others (Tokio 2854, 3215). Sections never overlap, and each wait ends.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
 
 namespace {
 
@@ -41,13 +43,6 @@ struct account {
         account& all;
     };
 };
-
-/// Waits for a time that lets stops hit waits at any point.
-template <class Operation>
-auto hurried(Operation operation, std::minstd_rand& random) {
-    return weft::as_result(
-        weft::with_timeout(std::chrono::nanoseconds(random() % 20'000), std::move(operation)));
-}
 
 /// One section, or none. True: its scope was stopped.
 weft::task<bool> take_turn(account& all, std::minstd_rand& random) {

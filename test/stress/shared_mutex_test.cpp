@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -19,6 +20,7 @@
 // stopped at any point. A writer is alone, and each wait ends.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
 
 namespace {
 
@@ -59,13 +61,6 @@ struct read_section {
     account& all;
     const std::uint64_t seen;
 };
-
-/// Waits for a time that lets stops hit waits at any point.
-template <class Operation>
-auto hurried(Operation operation, std::minstd_rand& random) {
-    return weft::as_result(
-        weft::with_timeout(std::chrono::nanoseconds(random() % 20'000), std::move(operation)));
-}
 
 /// One section, or none.
 template <class Section, class Guard, class Lock>
