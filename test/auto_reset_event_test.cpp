@@ -2,7 +2,7 @@
 #include <weft/auto_reset_event.hpp>
 
 #include "support/catch.hpp"
-#include "support/settle.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -21,15 +21,11 @@
 
 using namespace std::chrono_literals;
 using weft::auto_reset_event;
+using weft::test::run_alone;
 
 namespace {
 
 /// On one thread, whatever the machine does meanwhile.
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1, .compensate = false});
-}
-
 weft::task<> note_after(auto_reset_event& awaited, std::vector<int>& into, int number) {
     co_await awaited.wait();
     into.push_back(number);

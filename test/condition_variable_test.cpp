@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/kept_log.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -31,17 +32,10 @@ using namespace std::chrono_literals;
 using weft::condition_variable;
 using weft::mutex;
 using lock = weft::unique_lock<mutex>;
+using weft::test::let_others_run;
+using weft::test::run_alone;
 
 namespace {
-
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1});
-}
-
-weft::task<> let_others_run() {
-    for (int i = 0; i < 4; ++i) co_await weft::yield();
-}
 
 struct shared {
     mutex m;

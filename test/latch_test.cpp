@@ -3,7 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
-#include "support/settle.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -22,15 +22,11 @@
 
 using namespace std::chrono_literals;
 using weft::latch;
+using weft::test::run_alone;
 
 namespace {
 
 /// On one thread, whatever the machine does meanwhile.
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1, .compensate = false});
-}
-
 weft::task<std::error_code> wait_as_result(latch& awaited) {
     const auto waited = co_await weft::as_result(awaited.wait());
     co_return waited ? std::error_code() : waited.error();

@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/kept_log.hpp"
+#include "support/one_processor.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
 
@@ -30,13 +31,10 @@
 using namespace std::chrono_literals;
 using weft::mutex;
 using lock = weft::unique_lock<mutex>;
+using weft::test::let_others_run;
+using weft::test::run_alone;
 
 namespace {
-
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1});
-}
 
 /// Longer than a waiter is patient.
 void keep_the_thread() {
@@ -54,10 +52,6 @@ weft::task<> pass(mutex& m, std::vector<int>& order, int who) {
 weft::task<std::error_code> try_pass(mutex& m) {
     const auto held = co_await weft::as_result(m.scoped_lock());
     co_return held ? std::error_code() : held.error();
-}
-
-weft::task<> let_others_run() {
-    for (int i = 0; i < 4; ++i) co_await weft::yield();
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
-#include "support/settle.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -23,15 +23,11 @@
 
 using namespace std::chrono_literals;
 using weft::once;
+using weft::test::run_alone;
 
 namespace {
 
 /// On one thread, whatever the machine does meanwhile.
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1, .compensate = false});
-}
-
 weft::task<> count(int& calls) {
     ++calls;
     co_return;

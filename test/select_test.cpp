@@ -2,6 +2,7 @@
 #include <weft/select.hpp>
 
 #include "support/catch.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -20,13 +21,9 @@
 
 using namespace std::chrono_literals;
 using weft::channel;
+using weft::test::run_alone;
 
 namespace {
-
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1});
-}
 
 /// Nobody stands in line at it, to send or to receive; it has no room.
 bool nobody_waits(channel<int>& at) {

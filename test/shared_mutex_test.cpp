@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/one_processor.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
 
@@ -29,17 +30,10 @@ using namespace std::chrono_literals;
 using weft::shared_mutex;
 using lock = weft::unique_lock<shared_mutex>;
 using shared = weft::shared_lock<shared_mutex>;
+using weft::test::let_others_run;
+using weft::test::run_alone;
 
 namespace {
-
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1});
-}
-
-weft::task<> let_others_run() {
-    for (int i = 0; i < 4; ++i) co_await weft::yield();
-}
 
 /// Locks for itself, and notes that it was there.
 weft::task<> write_once(shared_mutex& m, std::string& order, char who) {

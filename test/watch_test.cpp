@@ -2,7 +2,7 @@
 #include <weft/watch.hpp>
 
 #include "support/catch.hpp"
-#include "support/settle.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/as_result.hpp>
@@ -20,15 +20,11 @@
 
 using namespace std::chrono_literals;
 using weft::watch;
+using weft::test::run_alone;
 
 namespace {
 
 /// On one thread, whatever the machine does meanwhile.
-template <class Task>
-auto run_alone(Task made) {
-    return weft::run(std::move(made), {.processors = 1, .compensate = false});
-}
-
 weft::task<std::vector<int>> see_changes(watch<int>::receiver from) {
     std::vector<int> seen;
     while (const auto value = co_await from.changed()) seen.push_back(*value);

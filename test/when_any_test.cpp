@@ -3,8 +3,8 @@
 
 #include "support/catch.hpp"
 #include "support/kept_log.hpp"
+#include "support/one_processor.hpp"
 #include "support/scale.hpp"
-#include "support/settle.hpp"
 #include "support/signal_cell.hpp"
 
 #include <weft/as_result.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
-#include "support/settle.hpp"
+#include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
