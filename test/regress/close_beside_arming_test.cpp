@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <thread>
 #include <utility>
 
 // In an epoll set a closer ends the poll of a descriptor itself. It did so, and gave the poll's
@@ -33,7 +34,10 @@ public:
         const int wanted = (arrived_.fetch_add(1) / 2 + 1) * 2;
         for (int looked = 0; arrived_.load() < wanted; ++looked) {
             weft::detail::layer::pause();
-            if (looked % 1024 == 1023) co_await weft::yield();
+            if (looked % 1024 != 1023) continue;
+            // Where other processes have the processors, the other one waits for this thread's.
+            std::this_thread::yield();
+            co_await weft::yield();
         }
     }
 
@@ -73,7 +77,7 @@ weft::task<> close_in_each(int rounds) {
 }  // namespace
 
 TEST_CASE("regress: a close beside an operation that is arming its poll", "[regress][netpoll]") {
-    const int rounds = static_cast<int>(weft::test::scaled_count(20'000, 1'000'000));
+    const int rounds = static_cast<int>(weft::test::scaled_count(5'000, 1'000'000));
     const std::size_t descriptors = weft::test::descriptor_count();
     weft::test::on_each_backend([=] { return close_in_each(rounds); });
     CHECK(weft::test::descriptor_count() == descriptors);
