@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 namespace weft::detail {
@@ -47,10 +48,10 @@ public:
     /// Moves the first branches to `taken`: Go's share, min(size / processors + 1, limit, size).
     void pop_share(std::size_t processors, std::size_t limit, branch_list& taken) noexcept {
         const std::lock_guard held(lock_);
-        std::size_t count = std::min({items_.size() / processors + 1, limit, items_.size()});
-        for (; count != 0; --count) {
-            taken.push_back(items_.pop_front());
-        }
+        const std::size_t count = std::min({items_.size() / processors + 1, limit, items_.size()});
+        for (std::size_t left = count; left != 0; --left) { taken.push_back(items_.pop_front()); }
+        // Relaxed, and without a locked operation: the lock has one writer at a time.
+        taken_.store(taken_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
         // seq_cst: who rechecks and finds nothing also sees what this worker did before.
         size_.store(items_.size(), std::memory_order_seq_cst);
     }
@@ -59,10 +60,14 @@ public:
     /// hint.
     std::size_t size() const noexcept { return size_.load(std::memory_order_seq_cst); }
 
+    /// How many branches it has given away. Relaxed: a hint about its progress, for the watchdog.
+    std::uint64_t taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
+
 private:
     spin_lock<layer> lock_;
     branch_list items_;
     layer::atomic<std::size_t> size_{0};
+    layer::atomic<std::uint64_t> taken_{0};
 };
 
 }  // namespace weft::detail

@@ -57,10 +57,14 @@ public:
     static constexpr nanoseconds slice = std::chrono::milliseconds(10);
     static constexpr nanoseconds inherited_slice = slice / 2;
 
+    /// So few branches from one look to the next are no quick ones.
+    static constexpr std::uint32_t few = 8;
+
     /// A look at the worker. True: it still runs the branch of the last look; ask judge().
     bool see(const sight& seen) noexcept {
         if (seen.same_run(last_)) { return true; }
         moved_ = seen.count != last_.count;
+        is_slow_ = seen.branch != nullptr && seen.count - last_.count < few;
         // Each by itself: GCC 14 at -O3 may lose a part of the copy of the whole, where all of this
         // is inlined into a loop (run_watch_test.cpp then fails).
         last_.count = seen.count;
@@ -114,6 +118,8 @@ public:
     bool active() const noexcept { return moved_ || last_.branch != nullptr; }
     /// Does one branch go on and on, so that a close look is wanted?
     bool lasts() const noexcept { return held_ != nanoseconds::zero(); }
+    /// Did few branches take all the time since the look before? One of them still runs.
+    bool is_slow() const noexcept { return is_slow_; }
 
 private:
     void count_blocked(const thread_usage::used& used) noexcept {
@@ -137,6 +143,7 @@ private:
     watch_verdict told_;
     bool overrun_ = false;
     bool moved_ = false;
+    bool is_slow_ = false;
 };
 
 /// At most one report a second; the next one tells how many were left out.

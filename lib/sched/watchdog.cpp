@@ -112,9 +112,7 @@ void watchdog::rest() noexcept {
                           [this] { return runtime_.reports.any_unserved() || any_wait_noted(); })) {
         return;
     }
-    while (rest_.value() == rest_.resting) {
-        futex_wait(rest_.word(), rest_.resting, no_deadline);
-    }
+    while (rest_.value() == rest_.resting) { futex_wait(rest_.word(), rest_.resting, no_deadline); }
 }
 
 bool watchdog::any_wait_noted() noexcept {
@@ -131,11 +129,12 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
             watched_.resize(count);
         } catch (const std::bad_alloc&) {}  // The new ones are watched when there is memory.
     }
+    look_at_global(elapsed);
     activity seen = activity::none;
     for (std::uint32_t i = 0; i < std::min<std::size_t>(count, watched_.size()); ++i) {
         watched& each = watched_[i];
         look_at(runtime_.worker_at(i), each, elapsed);
-        if (each.watch.lasts()) {
+        if (each.watch.lasts() || each.watch.is_slow() || (each.watch.active() && global_waits_)) {
             seen = activity::lasting;
         } else if (each.watch.active() && seen == activity::none) {
             seen = activity::some;
@@ -146,6 +145,15 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
     return seen;
 }
 
+void watchdog::look_at_global(nanoseconds elapsed) noexcept {
+    const std::uint64_t taken = runtime_.global.taken();
+    const bool waits = runtime_.global.size() != 0;
+    global_stands_ =
+        waits && global_waits_ && taken == global_taken_ && elapsed != nanoseconds::zero();
+    global_waits_ = waits;
+    global_taken_ = taken;
+}
+
 void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept {
     if (!of.watch.see(worker.p.mark.look())) {
         of.measured = false;
@@ -153,6 +161,7 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
         of.seen_next = nullptr;
         of.awaited = false;
         if (std::exchange(of.compensated, false)) { runtime_.retire_compensating_worker(); }
+        let_in(worker, of, elapsed);
         return;
     }
     thread_usage::used used;
@@ -171,6 +180,24 @@ void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) 
         of.watch.judge(elapsed, used, waiting, runtime_.options().hog_report);
     act(worker, of.watch, verdict);
     if (verdict.relieve) { relieve(worker, of); }
+}
+
+// A worker that runs one branch after the other passes its loop, but looks at its timers and its
+// poller in each 8th turn only, and at the global queue in each 61st tick while its ring gives it
+// something: tasks that yield every millisecond would keep it from there for 61 of them. Nothing
+// is done while the clock of slices stands, since tests of the exact order hold it.
+void watchdog::let_in(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept {
+    const bool busy = of.watch.active() && elapsed != nanoseconds::zero();
+    const bool timer = busy && worker.p.timers.earliest_hint() <= monotonic_now();
+    const bool poller = busy && (worker.own_poller().wants_owner() ||
+                                 (of.watch.is_slow() && runtime_.net().anything_unnoticed()));
+    if (std::exchange(of.timer_waits, timer) && timer) {
+        worker.set_attention(attention::timer_due);
+    }
+    if (std::exchange(of.poller_waits, poller) && poller) {
+        worker.set_attention(attention::ring_has_work);
+    }
+    if (busy && global_stands_) { worker.set_attention(attention::global_waits); }
 }
 
 // A worker that runs branches sees the bit before the next one; waking it would cost a system call
@@ -288,9 +315,7 @@ void watchdog::compensate() noexcept {
         } else {
             ++computing;
         }
-        if (!each.compensated && (chosen == nullptr || each.watch.is_blocked())) {
-            chosen = &each;
-        }
+        if (!each.compensated && (chosen == nullptr || each.watch.is_blocked())) { chosen = &each; }
     }
     if (computing < runtime_.processor_count()) { end_for_unblocked(); }
     if (runtime_.idle.parked_hint() != 0 || runtime_.idle.searching_hint() != 0) { return; }

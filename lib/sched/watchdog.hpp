@@ -19,8 +19,13 @@
 //                                                 do
 //     a due timer of the worker's heap, or work   timer_due, ring_has_work: the worker looks at its
 //     in its poller, while one branch runs on     next await, not only when the branch is over
-//     work in the poller of such a worker, and    interrupts the thread, so that it posts its
-//     somebody is idle, or 10 ms have passed      completions, and wakes who waits for them
+//     the same at two looks, while the worker     the same: the loop looks there each 8th turn only
+//     runs one branch after the other
+//     the global queue gives nothing away from    global_waits, for workers that run one branch
+//     one look to the next                        after the other: they take a batch of it next
+//     work in the poller of a worker that runs    interrupts the thread, so that it posts its
+//     one branch on and on, and somebody is       completions, and wakes who waits for them
+//     idle, or 10 ms have passed
 //     due timers and branches of a worker that    fires the timers, and moves the branches to the
 //     has run one branch for 10 ms, nobody idle   global queue
 //     something waits, and all workers have       has another worker run in the place of one of
@@ -36,9 +41,10 @@
 //
 // How it looks. Every worker publishes which branch it runs and how many it has run (run_mark.hpp).
 // The same count at two looks is one branch that goes on. The looks are 1 ms apart while there is
-// such a branch, 0.5 ms if somebody is idle besides, and up to 4 ms otherwise, so an overrun is
-// seen after 10 to 15 ms. A look costs a few loads for each worker; the clock and the state of a
-// thread are asked for only when its branch goes on.
+// such a branch, or few of them make a look, or something waits in the global queue, 0.5 ms if
+// somebody is idle besides, and up to 4 ms otherwise, so an overrun is seen after 10 to 15 ms. A
+// look costs a few loads for each worker; the clock and the state of a thread are asked for only
+// when its branch goes on.
 //
 // When it sleeps. After 100 ms in which nothing has run, and when no wait is unverified, it rests
 // until a worker begins to work again (rest_word.hpp). Sleeps are never longer than a few
@@ -146,9 +152,11 @@ private:
         thread_usage usage;
         bool measured = false;
         bool interrupted = false;
-        bool awaited = false;      ///< Something waits for it, or for anybody.
-        bool compensated = false;  ///< Another worker runs in its place.
-        bool was_blocked = false;  ///< This one has been blocked since then.
+        bool awaited = false;         ///< Something waits for it, or for anybody.
+        bool timer_waits = false;     ///< At the last look a timer of its heap was due.
+        bool poller_waits = false;    ///< At the last look its poller had something for it.
+        bool compensated = false;     ///< Another worker runs in its place.
+        bool was_blocked = false;     ///< This one has been blocked since then.
         branch* seen_next = nullptr;  ///< In its runnext, at the last look.
     };
     enum class activity : std::uint8_t { none, some, lasting };
@@ -158,7 +166,9 @@ private:
     void rest() noexcept;
     bool any_wait_noted() noexcept;
     activity look_around(nanoseconds elapsed) noexcept;
+    void look_at_global(nanoseconds elapsed) noexcept;
     void look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
+    void let_in(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept;
     void remind_of_waits() noexcept;
     bool runs_alone(const worker_thread& worker) noexcept;
     void relieve(worker_thread& worker, watched& of) noexcept;
@@ -182,6 +192,9 @@ private:
     std::vector<watched> watched_;
     /// Where branches lie on their way from one worker's queue to the global one.
     local_queue<layer, branch> in_passing_;
+    bool global_waits_ = false;       ///< At the last look something was in the global queue.
+    bool global_stands_ = false;      ///< At the one before too, and nothing was taken since.
+    std::uint64_t global_taken_ = 0;  ///< Until the last look.
     report_limit limit_;
     monotonic_time next_attempt_ = 0;  ///< No compensating worker before.
     bool used_up_reported_ = false;

@@ -103,7 +103,7 @@ branch* worker_thread::next() {
     }
     ++turns_;
     if (ticks_ % global_period == 0 && runtime_->global.size() != 0) {
-        if (branch* taken = take_global(1)) {
+        if (branch* taken = take_global(turn_of_global())) {
             return begin_slice(taken);
         }
     }
@@ -136,6 +136,16 @@ branch* worker_thread::next() {
         runtime_->dog.work_begins();
     }
     return found;
+}
+
+// One in its regular turns. When it has waited for long, as much as with an empty ring, but no more
+// than there is room for: an overflow would send older branches back to it.
+std::size_t worker_thread::turn_of_global() noexcept {
+    constexpr std::size_t capacity = local_queue<layer, branch>::capacity;
+    if (!std::exchange(global_waits_, false)) {
+        return 1;
+    }
+    return std::clamp<std::size_t>(capacity - p.queue.ring_size(), 1, capacity / 2);
 }
 
 [[gnu::hot]]
@@ -635,6 +645,10 @@ bool worker_thread::serve_attention() noexcept {
     }
     if (is_set(attention::slice_over)) {
         next_chain_ = next_chain_limit;
+    }
+    if (is_set(attention::global_waits)) {
+        ticks_ = 0;  // It is the turn of the global queue.
+        global_waits_ = true;
     }
     if (is_set(attention::waits_noted)) {
         // First what the kernel has told: who has an event is not to be taken for one without. A

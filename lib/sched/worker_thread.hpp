@@ -132,6 +132,7 @@ private:
     bool slice_over() noexcept;
     void inherit_slice() noexcept;
     bool slice_is_young(std::uint32_t link) const noexcept;
+    std::size_t turn_of_global() noexcept;
     branch* begin_slice(branch* taken) noexcept;
     branch* take_global(std::size_t limit) noexcept;
     branch* steal();
@@ -151,6 +152,7 @@ private:
     void tell_sentinel() noexcept;
 
     std::uint32_t ticks_ = 1;         ///< As in Go, the first branch runs in tick 1.
+    bool global_waits_ = false;       ///< The global queue is to be looked at for more than one.
     std::uint32_t turns_ = 0;
     std::uint32_t next_chain_ = 0;    ///< runnext pops since the slice began.
     monotonic_time slice_tick_ = 0;   ///< When the slice was handed on first; see slice_over().

@@ -4,9 +4,15 @@
 
 #include <weft/weft.hpp>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -164,10 +170,12 @@ TEST_CASE("S31 two tasks that compute take turns of about 10 ms", "[conformance]
         clock::duration taken{};
         const auto begin = clock::now();
         auto main = [&]() -> weft::task<> {
-            auto other = weft::co_spawn([](std::atomic<bool>& ran) -> weft::task<> {
-                ran = true;
-                co_return;
-            }, std::ref(other_ran));
+            auto other = weft::co_spawn(
+                [](std::atomic<bool>& ran) -> weft::task<> {
+                    ran = true;
+                    co_return;
+                },
+                std::ref(other_ran));
             while (!other_ran) {
                 compute_for(2ms);
                 ++checkpoints;
@@ -232,15 +240,131 @@ TEST_CASE("S34 a task that does not yield does not stop the others", "[conforman
 
 namespace {
 
+/// Computes from one look of the watchdog to the next, so that no two of them see the same run.
+void compute_until_a_look() {
+    const weft::detail::watchdog& dog = this_core().dog;
+    const std::uint64_t before = dog.looks();
+    spin_until([&] { return dog.looks() > before; });
+}
+
+/// Never waits, so its worker always has something in its ring.
+weft::task<> work_in_steps(const bool& done, int& steps) {
+    while (!done) {
+        compute_until_a_look();
+        ++steps;
+        co_await weft::yield();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("S34 a worker whose tasks work and yield takes what waits for one that is kept",
+          "[conformance]") {
+    constexpr int count = 50;
+    // A step takes a millisecond of the slice, however long the machine makes it.
+    held_slice_clock clock;
+    int steps = 0;
+    auto main = [&]() -> weft::task<> {
+        std::atomic<bool> started{false}, done{false};
+        std::atomic<int> ended{0};
+        auto other = [](std::atomic<int>& counted) -> weft::task<> {
+            ++counted;
+            co_return;
+        };
+        auto neighbour = weft::co_spawn([&]() -> weft::task<> {
+            started = true;
+            for (; !done; ++steps) {
+                clock.advance(1ms);
+                compute_until_a_look();
+                co_await weft::yield();
+            }
+        });
+        spin_until([&] { return started.load(); });  // It is on the other worker.
+        for (int i = 0; i < count; ++i) weft::co_spawn(other, std::ref(ended)).detach();
+        spin_until([&] { return ended == count; });
+        done = true;
+        co_await std::move(neighbour);
+    };
+    weft::run(main(), {.processors = 2, .compensate = false, .log = [](std::string_view) {}});
+    // One of them in each 61st tick would take more than 3,000.
+    CHECK(steps < 600);
+}
+
+namespace {
+
+/// On the only worker, beside two tasks that compute from one look to the next: how many steps of
+/// theirs pass at most until what `wait` begins has happened. In eight phases of the worker's
+/// turns.
+template <class Wait>
+int longest_wait_in_steps(Wait wait) {
+    int longest = 0;
+    auto main = [&]() -> weft::task<> {
+        bool done = false;
+        int steps = 0;
+        auto first = weft::co_spawn(work_in_steps, std::ref(done), std::ref(steps));
+        auto second = weft::co_spawn(work_in_steps, std::ref(done), std::ref(steps));
+        for (int phase = 0; phase < 8; ++phase) {
+            for (int i = 0; i < phase; ++i) co_await weft::yield();
+            longest = std::max(longest, co_await wait(steps));
+        }
+        done = true;
+        co_await std::move(first);
+        co_await std::move(second);
+    };
+    weft::run(main(), {.processors = 1, .compensate = false, .log = [](std::string_view) {}});
+    return longest;
+}
+
+}  // namespace
+
+TEST_CASE("S40 due timers are seen beside tasks that work and yield", "[conformance]") {
+    // Due within the first step; the second look that sees it asks the worker.
+    CHECK(longest_wait_in_steps([](const int& steps) -> weft::task<int> {
+              const int before = steps;
+              co_await weft::sleep_for(10us);
+              co_return steps - before;
+          }) <= 4);
+}
+
+TEST_CASE("S40 readable sockets are seen beside tasks that work and yield", "[conformance]") {
+    CHECK(longest_wait_in_steps([](const int& steps) -> weft::task<int> {
+              std::array<int, 2> ends{};
+              REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                                   ends.data()) == 0);
+              auto stream = weft::net::tcp_stream::adopt(ends[0]);
+              int written = 0;
+              auto writer = weft::co_spawn(
+                  [](int to, const int& now, int& at) -> weft::task<> {
+                      // By then the kernel knows the poll.
+                      const int before = now;
+                      while (now < before + 16) co_await weft::yield();
+                      at = now;
+                      REQUIRE(::write(to, "x", 1) == 1);
+                  },
+                  ends[1], std::cref(steps), std::ref(written));
+              std::array<std::byte, 1> one;
+              co_await stream.read_some(one);
+              const int waited = steps - written;
+              co_await std::move(writer);
+              ::close(ends[1]);
+              co_await stream.close();
+              co_return waited;
+          }) <= 4);
+}
+
+namespace {
+
 /// How many checkpoints of 2 ms a task passes on the only worker until a timer of 1 ms has fired.
 int checkpoints_until_a_timer_fires() {
     int checkpoints = 0;
     auto main = [&]() -> weft::task<> {
         bool fired = false;
-        auto sleeper = weft::co_spawn([](bool& woke) -> weft::task<> {
-            co_await weft::sleep_for(1ms);
-            woke = true;
-        }, std::ref(fired));
+        auto sleeper = weft::co_spawn(
+            [](bool& woke) -> weft::task<> {
+                co_await weft::sleep_for(1ms);
+                woke = true;
+            },
+            std::ref(fired));
         co_await weft::yield();  // It sleeps.
         while (!fired) {
             compute_for(2ms);

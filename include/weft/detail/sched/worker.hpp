@@ -38,6 +38,7 @@ enum class attention : std::uint32_t {
     retire = 1024,       ///< The worker may have been asked to give its processor up.
     waits_noted = 2048,  ///< Ask the kernel about waits that have been unverified for long.
     pin_changed = 4096,  ///< The worker is to keep to one core, or not to any more.
+    global_waits = 8192,  ///< Nobody takes what is in the global queue.
 };
 
 /// How many awaits may finish without a trip through the run queue, for each resume.
