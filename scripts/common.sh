@@ -145,6 +145,13 @@ weft_missing_packages() {
     for purpose in "$@"; do weft_missing_for "$purpose" "$release"; done | sort -u | tr '\n' ' '
 }
 
+# What else would do where a compiler is among the packages that are missing.
+weft_other_compiler() {
+    case " $1 " in
+        *" clang-"* | *" g++ "*) echo " (or another clang >= 17 or GCC >= 13 in CXX)" ;;
+    esac
+}
+
 # Runs a command as root: as it is, or through sudo.
 weft_as_root() {
     if [ "$(id -u)" = 0 ]; then
@@ -170,7 +177,7 @@ weft_ensure_packages() {
     if [ -n "$missing" ]; then
         if [ -z "$release" ]; then
             weft_die "this is not Debian 12 or 13, so nothing was installed. Missing, by the names" \
-                "of Debian's packages: $missing (or another clang >= 17 or GCC >= 13 in CXX)"
+                "of Debian's packages: $missing$(weft_other_compiler "$missing")"
         fi
         if [ "$(id -u)" != 0 ] && ! weft_have sudo; then
             weft_die "missing packages and neither root nor sudo; as root, run:" \

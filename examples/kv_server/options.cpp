@@ -21,7 +21,8 @@ A key-value server that speaks the Redis protocol (RESP2 and inline commands), o
   --host ADDRESS           IP address to listen on (127.0.0.1); the server asks nobody for a
                            password, so think before you choose another
   --port N                 port, 0 for a free one, which the first line of the output names (6379)
-  --processors N           processors to run on (WEFT_MAXPROCS, else all that this process may use)
+  --processors N           processors to run on (all that this process may use; WEFT_MAXPROCS
+                           comes before either)
   --max-clients N          connections beyond these are told so and closed (15000)
   --max-bulk BYTES         largest key or value (16777216)
   --max-request BYTES      largest request (67108864)
