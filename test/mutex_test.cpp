@@ -527,6 +527,21 @@ weft::task<> unlock_of_another() {
     m.unlock();
 }
 
+/// By the first task of another runtime, as this one is the first one of its own.
+weft::task<> unlock_of_another_runtime() {
+    mutex m;
+    co_await m.lock();
+    weft::runtime other({.processors = 1});
+    co_await other.co_spawn(
+        [](mutex& held) -> weft::task<> {
+            held.unlock();
+            co_return;
+        },
+        std::ref(m));
+    weft::test::child_check(m.try_lock(), "the mutex is locked");
+    m.unlock();
+}
+
 weft::task<> destroy_locked() {
     auto m = std::make_unique<mutex>();
     lock held = co_await m->scoped_lock();
@@ -550,6 +565,7 @@ TEST_CASE("misuse of a mutex is an assertion in debug builds, and has a defined 
     const std::pair<weft::test::child_result, const char*> ends[] = {
         {misuse(unlock_free), "was unlocked that is not locked"},
         {misuse(unlock_of_another), "by another task than its holder"},
+        {misuse(unlock_of_another_runtime), "by another task than its holder"},
         {misuse(destroy_locked), "was destroyed that is locked"},
         {misuse(destroy_awaited), "was destroyed"},
     };

@@ -39,6 +39,19 @@ TEST_CASE("each task has an id of its own, which its handle knows", "[this_task]
     CHECK(weft::run(main(child), {.processors = 4}));
 }
 
+TEST_CASE("no task has the id of one of another runtime", "[this_task]") {
+    const auto own_id = []() -> weft::task<std::uint64_t> { co_return weft::this_task::id(); };
+    std::set<std::uint64_t> ids;
+    weft::runtime one({.processors = 1});
+    weft::runtime other({.processors = 1});
+    for (int i = 0; i < 100; ++i) {
+        ids.insert(one.co_spawn(own_id).get());
+        ids.insert(other.co_spawn(own_id).get());
+    }
+    ids.insert(weft::run(own_id(), {.processors = 1}));
+    CHECK(ids.size() == 201);
+}
+
 TEST_CASE("the name of a task is a copy, and empty if none was given", "[this_task]") {
     auto child = []() -> weft::task<std::string> {
         co_await weft::yield();

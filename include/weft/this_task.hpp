@@ -10,7 +10,7 @@
 /// What a task may ask about itself. Each function throws std::logic_error where no task runs.
 namespace weft::this_task {
 
-/// A number that no other task of the runtime has had, from 1.
+/// A number that no other task of the process has had, of whichever runtime, from 1.
 std::uint64_t id();
 
 /// The name given to co_spawn, or an empty text. Valid until the task has ended.

@@ -35,6 +35,9 @@ processor_state public_state(worker_state state) noexcept {
 
 }  // namespace
 
+// On a line of its own, since workers of all runtimes write it.
+alignas(64) constinit std::atomic<std::uint64_t> runtime_core::next_id_{1};
+
 // ---------------------------------------------------------------------------------------------
 // Waking and readying from outside.
 

@@ -193,8 +193,9 @@ public:
     void report_failure(const task_failure& failure) const noexcept;
     runtime_statistics statistics() const;
 
-    /// Ids of tasks, in blocks of 16 for each worker.
-    std::uint64_t next_id_block() noexcept {
+    /// Ids of tasks, in blocks of 16 for each worker. All runtimes of the process take them from
+    /// one counter, since a lock that tasks of several share knows its holder by its id.
+    static std::uint64_t next_id_block() noexcept {
         // Relaxed: only uniqueness is wanted.
         return next_id_.fetch_add(16, std::memory_order_relaxed);
     }
@@ -299,7 +300,7 @@ private:
     std::atomic<std::uint64_t> drain_word_{0};
     /// Set before the main task starts; read by the worker that ends a task.
     task_control* main_task_ = nullptr;
-    std::atomic<std::uint64_t> next_id_{1};
+    static std::atomic<std::uint64_t> next_id_;
     drain_timer grace_timer_{*this};
     std::atomic<bool> watches_for_sleep_{false};
     sleep_survey survey_;  ///< Guarded by the lock of the list of parked workers.

@@ -52,8 +52,8 @@ task_control* acquire(runtime_core& runtime, worker_thread* here) {
 }
 
 /// The next id, for tasks that no worker spawns: a block of its own for each.
-std::uint64_t id_for(runtime_core& runtime, worker_thread* here) noexcept {
-    return here != nullptr ? here->take_id() : runtime.next_id_block();
+std::uint64_t id_for(worker_thread* here) noexcept {
+    return here != nullptr ? here->take_id() : runtime_core::next_id_block();
 }
 
 void set_up(task_control& control, const spawn_request& request) {
@@ -99,7 +99,7 @@ task_control* prepare_spawn(const spawn_request& request) {
         release(control);
         throw;
     }
-    control->id = id_for(runtime, here);
+    control->id = id_for(here);
     return control;
 }
 

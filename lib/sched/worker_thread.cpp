@@ -757,7 +757,7 @@ void worker_thread::sleep_retired() noexcept {
 [[gnu::hot]]
 std::uint64_t worker_thread::take_id() noexcept {
     if (next_id_ == id_block_end_) {
-        next_id_ = runtime_->next_id_block();
+        next_id_ = runtime_core::next_id_block();
         id_block_end_ = next_id_ + 16;
     }
     return next_id_++;

@@ -104,7 +104,7 @@ TEST_CASE("fault 36: a task that blocks its thread is told of blocking()", "[fau
     };
     weft::run(main(), {.processors = 1, .hog_report = 20ms, .log = lines.sink()});
     INFO(lines.text());
-    CHECK(lines.contains("task 1 (main)"));
+    CHECK(lines.contains(" (main), spawned at "));
     CHECK(lines.contains("has blocked worker 0"));
     CHECK(lines.contains("blocking(...)"));
 }
