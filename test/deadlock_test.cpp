@@ -13,6 +13,7 @@
 #include <weft/auto_reset_event.hpp>
 #include <weft/barrier.hpp>
 #include <weft/blocking.hpp>
+#include <weft/channel.hpp>
 #include <weft/event.hpp>
 #include <weft/latch.hpp>
 #include <weft/net/tcp.hpp>
@@ -336,6 +337,67 @@ TEST_CASE("a task of another runtime may wake one", "[deadlock]") {
             co_await std::move(joined);
         };
         CHECK(deadlock_of(main(other.co_spawn(slow())), processors) == "no deadlock");
+    }
+}
+
+TEST_CASE("a task of another runtime may wake one through what they share", "[deadlock]") {
+    for (const unsigned processors : processor_counts) {
+        INFO(processors << " processors");
+        weft::channel<int> shared(0);
+        weft::runtime other({.processors = 1});
+        // Late enough for the others to be asleep in most runs; in the rest nothing is shown.
+        const auto send_late = [](weft::channel<int>& to) -> weft::task<> {
+            co_await weft::sleep_for(20ms);
+            co_await to.send(1);
+        };
+        const auto main = [](weft::channel<int>& from) -> weft::task<> { co_await from.recv(); };
+        other.co_spawn(send_late, std::ref(shared)).detach();
+        CHECK(deadlock_of(main(shared), processors) == "no deadlock");
+    }
+}
+
+TEST_CASE("no deadlock is reported while two runtimes hand a value to and fro", "[deadlock]") {
+    const weft::test::watchdog dog(60s, [] { return std::string(); });
+    const auto rounds = static_cast<int>(weft::test::scaled_count(2'000, 100'000));
+    const auto answer = [](weft::channel<int>& from, weft::channel<int>& to) -> weft::task<> {
+        while (const auto value = co_await from.recv()) co_await to.send(*value + 1);
+    };
+    const auto ask = [](weft::channel<int>& to, weft::channel<int>& from,
+                        int times) -> weft::task<> {
+        int value = 0;
+        for (int i = 0; i < times; ++i) {
+            co_await to.send(int(value));
+            value = *co_await from.recv();
+        }
+        to.close();
+    };
+    for (const unsigned processors : processor_counts) {
+        weft::channel<int> there(0);
+        weft::channel<int> back(0);
+        weft::runtime other({.processors = 2});
+        other.co_spawn(answer, std::ref(there), std::ref(back)).detach();
+        CHECK(deadlock_of(ask(there, back, rounds), processors) == "no deadlock");
+    }
+}
+
+TEST_CASE("a deadlock beside another runtime is reported when that has ended", "[deadlock]") {
+    const weft::test::watchdog dog(60s, [] { return std::string(); });
+    for (const unsigned processors : processor_counts) {
+        INFO(processors << " processors");
+        std::optional<weft::runtime> other(std::in_place, weft::runtime_options{.processors = 1});
+        // It keeps what is left of the runtime beyond the end of that.
+        const auto kept = other->co_spawn([]() -> weft::task<> { co_return; });
+        std::atomic<bool> ending{false};
+        baton never;
+        std::thread helper([&] {
+            std::this_thread::sleep_for(20ms);
+            ending = true;
+            other.reset();
+        });
+        const std::string report = deadlock_of(wait_for(never), processors);
+        CHECK(contains(report, "one of 1;"));
+        CHECK(ending);
+        helper.join();
     }
 }
 

@@ -130,9 +130,9 @@ private:
 
 /// Says that its holder may still wake a task, so that run() does not take the tasks that wait for
 /// it for asleep (runtime_options::deadlock). A thread that is no worker, and that completes what a
-/// task waits for or stops a task through its handle, holds one until it has done so; and so does a
-/// task of another runtime that shares a channel, a lock or an event with those that wait. Make it
-/// in a task, before the task waits, and move it to the thread.
+/// task waits for or stops a task through its handle, holds one until it has done so; a task of
+/// another runtime needs none (deadlock.hpp). Make it in a task, before the task waits, and move it
+/// to the thread.
 ///
 /// It costs a reference count, may be copied, moved, and destroyed on any thread, and may outlive
 /// the runtime, which it does not keep.

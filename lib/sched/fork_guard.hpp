@@ -5,12 +5,10 @@
 
 namespace weft::detail {
 
-class runtime_core;
-
-/// The child of a fork has one thread and none of the workers; a runtime is dead there. The guard
-/// marks every runtime in the child, so that its next use ends with a message instead of a hang.
-void register_for_fork(runtime_core& runtime);
-void unregister_for_fork(runtime_core& runtime) noexcept;
+/// The child of a fork has one thread and none of the workers; a runtime is dead there. From the
+/// first call on every registered runtime (runtime_registry.hpp) is marked in the child, so that
+/// its next use ends with a message instead of a hang.
+void watch_forks() noexcept;
 
 /// For a thread whose signals weft blocks: the child of a fork on it gets this mask instead, since
 /// a program that it executes expects signals to arrive.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "lib/sched/end_watch.hpp"
 #include "lib/sched/runtime_core.hpp"
+#include "lib/sched/runtime_registry.hpp"
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/branch/child_branch.hpp>
@@ -91,6 +92,8 @@ void runtime_core::serve_worker_zero() {
     await_blocking_calls();
     enter_phase(runtime_phase::destroying);
     destroy_suspended();
+    // Before anybody learns of the end, who may then make another runtime, or end the process.
+    end_life(*this);
     enter_phase(runtime_phase::ended);
     self.io_->shut_down();
     self.leave_thread();

@@ -3,6 +3,7 @@
 #include "lib/base/signal_mask.hpp"
 #include "lib/sched/fork_guard.hpp"
 #include "lib/sched/runtime_core.hpp"
+#include "lib/sched/runtime_registry.hpp"
 #include "lib/sched/worker_thread.hpp"
 
 #include <weft/detail/base/assert.hpp>
@@ -115,7 +116,7 @@ runtime_core::runtime_core(runtime_options&& options, bool caller_works, process
 }
 
 runtime_core::~runtime_core() {
-    unregister_for_fork(*this);
+    unregister_runtime(*this);
     WEFT_ASSERT(threads_.empty());
 }
 
@@ -133,13 +134,14 @@ void runtime_core::start_workers(bool caller_works) {
     start_pollers(caller_works);
     bool registered = false;
     try {
-        register_for_fork(*this);
+        watch_forks();
+        register_runtime(*this);
         registered = true;
         dog.start(signal_mask());
     } catch (...) {
         // The caller's thread goes on, and must not find a ring that is gone.
         run_start_round(caller_works, start_step::disable);
-        if (registered) { unregister_for_fork(*this); }
+        if (registered) { unregister_runtime(*this); }
         throw;
     }
     undo.started = nullptr;

@@ -12,7 +12,10 @@
 //     says
 //                                       itself whether only tasks complete it, and says no unless
 //                                       it knows (operation::completed_by_tasks())
-//     another runtime                   the same: a join of a task of another runtime says no
+//     another runtime                   the same: a join of a task of another runtime says no. Of
+//                                       what else its tasks may share with others nobody knows, so
+//                                       it holds a guard of each other runtime, from its start to
+//                                       its end (lib/sched/runtime_registry.hpp)
 //     a stop token given to co_spawn    the token: as long as a source of it exists, somebody
 //                                       outside may ask the task to stop
 //     a thread outside                  the guard that it holds (runtime::guard). A call of
@@ -33,7 +36,9 @@
 // before it parked is visible, since it took the same lock then. Outside, one that holds a guard
 // keeps us from deciding; one that has released its last guard published before that, and so we
 // find the branch in a queue, or its worker off the list. A new guard is made by a task or copied
-// from another guard, hence not now.
+// from another guard, hence not now; or it is that of a runtime that begins. What made that is a
+// task of another runtime, which holds one for it, or a thread outside, which has to hold one until
+// then if a task is to be woken by what it makes.
 //
 // The watchdog is outside as well: it takes due timers from a worker that is kept, and from the
 // heap to the queue nobody sees them. So it adds a guard, and then looks whether all are parked
@@ -69,7 +74,7 @@ class guard_word {
 public:
     /// By a task, or by who holds one: the count is not zero, or the task's worker takes the lock
     /// of the list before anybody decides. seq_cst for others, who then look whether all are
-    /// parked.
+    /// parked. A runtime that begins makes its own before it has a task.
     void add() noexcept { count_.fetch_add(1, std::memory_order_seq_cst); }
 
     /// True: it was the last one; the caller calls reconsider(). seq_cst: see the essay. As a
