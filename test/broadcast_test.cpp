@@ -2,7 +2,6 @@
 #include <weft/broadcast.hpp>
 
 #include "support/catch.hpp"
-#include "support/child_process.hpp"
 #include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
@@ -141,7 +140,7 @@ TEST_CASE("a receive from a broadcast that is stopped or late loses nothing") {
     run_alone(main());
 }
 
-TEST_CASE("a broadcast that is destroyed while a task waits is an assertion, or closed") {
+TEST_CASE("a broadcast that is destroyed while a task waits is closed for that") {
     const auto main = []() -> weft::task<> {
         auto values = std::make_unique<broadcast<int>>(1);
         auto waiting = weft::co_spawn(receive_all, values->subscribe());
@@ -150,13 +149,47 @@ TEST_CASE("a broadcast that is destroyed while a task waits is an assertion, or 
         const auto received = co_await std::move(waiting);
         CHECK(received.empty());
     };
-#ifdef NDEBUG
     run_alone(main());
-#else
-    const auto child = weft::test::run_in_child([&] { run_alone(main()); });
-    INFO(child.describe());
-    CHECK(child.aborted_with("nobody_runs"));
-#endif
+}
+
+TEST_CASE("receivers of a broadcast that is gone get what is kept, also one woken before") {
+    const auto main = []() -> weft::task<> {
+        auto values = std::make_unique<broadcast<int>>(2);
+        auto woken = weft::co_spawn(receive_all, values->subscribe());
+        co_await weft::test::settle();
+        auto slow = values->subscribe();
+        for (int i = 1; i <= 3; ++i) values->send(int(i));
+        values.reset();  // Before any of them runs.
+        const auto received = co_await std::move(woken);
+        CHECK(received == std::vector<int>{2, 3});
+        const auto first = slow.try_recv();
+        REQUIRE(first);
+        CHECK(**first == 2);
+        CHECK(first->lost == 1);
+        auto copy = slow;
+        const auto second = co_await copy.recv();
+        REQUIRE(second);
+        CHECK(*second == 3);
+        const auto end = co_await copy.recv();
+        CHECK_FALSE(end);
+        CHECK(copy.try_recv().error() == weft::errc::closed);
+    };
+    run_alone(main());
+}
+
+TEST_CASE("a receiver of a broadcast that was moved from is as it was") {
+    const auto main = []() -> weft::task<> {
+        broadcast<int> values(2);
+        auto receiver = values.subscribe();
+        auto moved = std::move(receiver);
+        values.send(1);
+        const auto got = co_await moved.recv();
+        REQUIRE(got);
+        const auto got_too = co_await receiver.recv();  // That is what is tested.
+        REQUIRE(got_too);
+        CHECK(*got == *got_too);
+    };
+    run_alone(main());
 }
 
 TEST_CASE("at the end of a runtime tasks may still wait at a broadcast that is destroyed first") {

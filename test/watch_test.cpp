@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -102,6 +103,39 @@ TEST_CASE("a wait for a change that is stopped has seen nothing") {
         const auto changed = co_await receiver.changed();
         REQUIRE(changed != nullptr);
         CHECK(*changed == 1);
+    };
+    run_alone(main());
+}
+
+TEST_CASE("receivers of a watch that is gone see its last change, also one woken before") {
+    const auto main = []() -> weft::task<> {
+        auto value = std::make_unique<watch<int>>(0);
+        auto waiting = weft::co_spawn(see_changes, value->subscribe());
+        auto woken = weft::co_spawn(see_changes, value->subscribe());
+        co_await weft::test::settle();
+        auto late = value->subscribe();
+        value->set(1);
+        value->set(2);
+        value.reset();  // Before any of them runs.
+        const auto seen = co_await std::move(woken);
+        CHECK(seen == std::vector<int>{2});
+        const auto seen_too = co_await std::move(waiting);
+        CHECK(seen_too == seen);
+        CHECK(*late.latest() == 2);
+        const auto end = co_await late.changed();
+        CHECK(end == nullptr);
+    };
+    run_alone(main());
+}
+
+TEST_CASE("a watch that is destroyed while a task waits is closed for that") {
+    const auto main = []() -> weft::task<> {
+        auto value = std::make_unique<watch<int>>(0);
+        auto waiting = weft::co_spawn(see_changes, value->subscribe());
+        co_await weft::test::settle();
+        value.reset();
+        const auto seen = co_await std::move(waiting);
+        CHECK(seen.empty());
     };
     run_alone(main());
 }

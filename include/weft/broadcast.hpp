@@ -54,11 +54,10 @@ public:
 /// holds them any more. Who waits takes no memory. Threads outside may use everything but recv(),
 /// and hold a runtime::guard while they may still wake a task.
 ///
-/// A broadcast must outlive those who use its receivers, also one that was woken and has not run
-/// since: destroying it while a task waits is an assertion in debug builds, and tells the task that
-/// it is closed in others.
+/// Destroying it closes it. Its receivers may outlive it, and get the values that are kept, and
+/// then the end. The room for values is there until the last receiver is gone.
 template <class Value>
-class broadcast : private detail::broadcast_store<Value> {
+class broadcast {
     static_assert(std::is_object_v<Value> && !std::is_const_v<Value>,
                   "weft: a broadcast sends objects; send pointers or std::reference_wrapper");
 
@@ -67,43 +66,51 @@ public:
 
     /// Throws std::invalid_argument for a capacity of zero, std::bad_alloc if there is no memory
     /// for so many values.
-    explicit broadcast(std::size_t capacity) : detail::broadcast_store<Value>(check(capacity)) {}
+    explicit broadcast(std::size_t capacity)
+        : store_(std::make_shared<detail::broadcast_store<Value>>(check(capacity))) {}
     broadcast(const broadcast&) = delete;
     broadcast& operator=(const broadcast&) = delete;
-    ~broadcast() = default;
+    ~broadcast() { close(); }
 
     /// Gives a value to all receivers that there are. Tasks that wait go on, in the order in which
     /// they came; none of them inside this call: on a worker they go into its queue, the last one
     /// into runnext. Never waits. Any thread. False: it is closed, and nothing was sent. Throws
     /// std::bad_alloc, and what moving the value throws; nothing was sent then.
     bool send(Value value) {
-        return this->publish(std::make_shared<const Value>(std::move(value)));
+        return store_->publish(std::make_shared<const Value>(std::move(value)));
     }
 
     /// A receiver of what is sent from now on.
     [[nodiscard]] receiver subscribe() noexcept {
-        return receiver(*this, this->core.newest([](std::size_t) noexcept {}));
+        return receiver(store_, store_->core.newest([](std::size_t) noexcept {}));
     }
 
     /// From now on nothing is sent. Values that are kept can be received; then receivers get the
     /// end. Never waits. Any thread. False: it was closed before.
-    bool close() noexcept { return detail::broadcast_base::close(); }
+    bool close() noexcept { return store_->close(); }
 
-    bool closed() const noexcept { return this->core.closed(); }
-    std::size_t capacity() const noexcept { return this->core.capacity(); }
+    bool closed() const noexcept { return store_->core.closed(); }
+    std::size_t capacity() const noexcept { return store_->core.capacity(); }
 
 private:
     static std::size_t check(std::size_t capacity) {
         if (capacity == 0) throw std::invalid_argument("weft: a broadcast keeps a value at least");
         return capacity;
     }
+
+    std::shared_ptr<detail::broadcast_store<Value>> store_;
 };
 
-/// One who receives all that is sent since it was made. It may be copied and moved while no task
-/// waits with it; a copy receives from where this one is.
+/// One who receives all that is sent since it was made. It may be copied while no task waits with
+/// it; a copy receives from where this one is. So does what it is moved to, and one that was moved
+/// from is as it was. It may outlive the broadcast, and must outlive a task's wait with it.
 template <class Value>
 class broadcast<Value>::receiver {
 public:
+    receiver(const receiver&) noexcept = default;
+    receiver& operator=(const receiver&) noexcept = default;
+    ~receiver() = default;
+
     /// `co_await recv()` waits for the next value, and resumes on the worker of its sender, as far
     /// as that belongs to the task's runtime. False as a bool: it is closed, and all has been
     /// received. Throws operation_canceled (or timed_out) when the scope is stopped; nothing is
@@ -127,10 +134,10 @@ public:
 
 private:
     friend class broadcast;
-    receiver(detail::broadcast_store<Value>& from, std::uint64_t next) noexcept
-        : from_(&from), next_(next) {}
+    receiver(std::shared_ptr<detail::broadcast_store<Value>> from, std::uint64_t next) noexcept
+        : from_(std::move(from)), next_(next) {}
 
-    detail::broadcast_store<Value>* from_;
+    std::shared_ptr<detail::broadcast_store<Value>> from_;
     std::uint64_t next_;
 };
 

@@ -34,11 +34,9 @@ public:
 /// memory. Threads outside may use everything but changed(), and hold a runtime::guard while they
 /// may still wake a task.
 ///
-/// A watch must outlive those who use its receivers, also one that was woken and has not run since:
-/// destroying it while a task waits is an assertion in debug builds, and tells the task that it is
-/// closed in others.
+/// Destroying it closes it. Its receivers may outlive it, and keep its last value.
 template <class Value>
-class watch : private detail::broadcast_store<Value> {
+class watch {
     static_assert(std::is_object_v<Value> && !std::is_const_v<Value>,
                   "weft: a watch holds an object; use pointers or std::reference_wrapper");
 
@@ -46,41 +44,53 @@ public:
     class receiver;
 
     /// With its first value, which no receiver takes for a change. Throws std::bad_alloc.
-    explicit watch(Value first) : detail::broadcast_store<Value>(1) { set(std::move(first)); }
+    explicit watch(Value first) : store_(std::make_shared<detail::broadcast_store<Value>>(1)) {
+        set(std::move(first));
+    }
     watch(const watch&) = delete;
     watch& operator=(const watch&) = delete;
-    ~watch() = default;
+    ~watch() { close(); }
 
     /// Changes the value. Tasks that wait go on, in the order in which they came; none of them
     /// inside this call: on a worker they go into its queue, the last one into runnext. Never
     /// waits. Any thread. False: it is closed, and keeps its last value. Throws std::bad_alloc, and
     /// what moving the value throws; nothing is changed then.
-    bool set(Value value) { return this->publish(std::make_shared<const Value>(std::move(value))); }
+    bool set(Value value) {
+        return store_->publish(std::make_shared<const Value>(std::move(value)));
+    }
 
     /// The latest value, never null. Any thread.
     [[nodiscard]] std::shared_ptr<const Value> get() const noexcept {
         std::shared_ptr<const Value> latest;
-        this->newest(latest);
+        store_->newest(latest);
         return latest;
     }
 
     /// A receiver that has seen what the value is now.
     [[nodiscard]] receiver subscribe() noexcept {
-        return receiver(*this, this->core.newest([](std::size_t) noexcept {}));
+        return receiver(store_, store_->core.newest([](std::size_t) noexcept {}));
     }
 
     /// The value changes no more. Receivers can still see its last change. Never waits. Any thread.
     /// False: it was closed before.
-    bool close() noexcept { return detail::broadcast_base::close(); }
+    bool close() noexcept { return store_->close(); }
 
-    bool closed() const noexcept { return this->core.closed(); }
+    bool closed() const noexcept { return store_->core.closed(); }
+
+private:
+    std::shared_ptr<detail::broadcast_store<Value>> store_;
 };
 
-/// One who is told of changes. It may be copied and moved while no task waits with it; a copy has
-/// seen what this one has.
+/// One who is told of changes. It may be copied while no task waits with it; a copy has seen what
+/// this one has. So has what it is moved to, and one that was moved from is as it was. It may
+/// outlive the watch, and must outlive a task's wait with it.
 template <class Value>
 class watch<Value>::receiver {
 public:
+    receiver(const receiver&) noexcept = default;
+    receiver& operator=(const receiver&) noexcept = default;
+    ~receiver() = default;
+
     /// `co_await changed()` waits until the value is another one than this receiver has seen, and
     /// gives the latest one, which it has seen then. Resumes on the worker that set it, as far as
     /// that belongs to the task's runtime. Null: it is closed, and the last change has been seen.
@@ -99,10 +109,10 @@ public:
 
 private:
     friend class watch;
-    receiver(detail::broadcast_store<Value>& from, std::uint64_t next) noexcept
-        : from_(&from), next_(next) {}
+    receiver(std::shared_ptr<detail::broadcast_store<Value>> from, std::uint64_t next) noexcept
+        : from_(std::move(from)), next_(next) {}
 
-    detail::broadcast_store<Value>* from_;
+    std::shared_ptr<detail::broadcast_store<Value>> from_;
     std::uint64_t next_;
 };
 

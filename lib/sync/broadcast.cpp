@@ -7,9 +7,11 @@ namespace weft::detail {
 
 broadcast_base::~broadcast_base() {
     task_waiter* const waiting = core.end();
-    // A task that waits must not outlive what it waits for. At the end of a runtime frames are
-    // destroyed in any order, those with the broadcast before those that wait for its values.
-    WEFT_ASSERT(nobody_runs(waiting));
+    // At the end of a runtime frames are destroyed in any order, those with the receiver before
+    // those that wait with it.
+    WEFT_EXPECT(nobody_runs(waiting),
+                "a receiver of a weft::broadcast or weft::watch was destroyed while a task waits "
+                "with it; keep it until that has ended");
     complete_all(waiting);
 }
 

@@ -11,7 +11,9 @@
 
 namespace weft::detail {
 
-/// What of a broadcast does not depend on the type of its values.
+/// What of a broadcast, and of its receivers, does not depend on the type of the values. It is
+/// shared by all of these: a receiver that was woken looks at it when it runs, and the broadcast
+/// may be gone by then.
 class broadcast_base {
 public:
     broadcast_base(const broadcast_base&) = delete;
@@ -24,7 +26,7 @@ public:
 
 protected:
     explicit broadcast_base(std::size_t capacity) noexcept : core(capacity) {}
-    /// Whoever still waits is told that it is closed; see broadcast.
+    /// Whoever still waits, with a receiver that is gone, is told that it is closed.
     ~broadcast_base();
 };
 
