@@ -14,6 +14,7 @@
 #include <weft/barrier.hpp>
 #include <weft/blocking.hpp>
 #include <weft/channel.hpp>
+#include <weft/detail/task/awaiter.hpp>
 #include <weft/event.hpp>
 #include <weft/latch.hpp>
 #include <weft/net/tcp.hpp>
@@ -22,6 +23,7 @@
 #include <weft/semaphore.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
+#include <weft/task_group.hpp>
 #include <weft/timeout.hpp>
 #include <weft/wait_group.hpp>
 #include <weft/yield.hpp>
@@ -29,6 +31,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <random>
@@ -70,6 +73,35 @@ std::string deadlock_of(weft::task<> main, unsigned processors, std::size_t* lin
 bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
+
+/// Waits until it is stopped, and counts how often it is asked who may wake it.
+class asked_operation : public weft::detail::operation {
+public:
+    asked_operation(bool by_tasks, std::atomic<std::uint64_t>& asked) noexcept
+        : operation(false, weft::detail::wait_reason::event), by_tasks_(by_tasks), asked_(&asked) {}
+
+    bool start(weft::detail::branch& waiter) noexcept final {
+        return !prepare_park(waiter, *this) || park(waiter, *this);
+    }
+    bool unlink() noexcept final { return true; }
+    bool completed_by_tasks() const noexcept final {
+        ++*asked_;
+        return by_tasks_;
+    }
+
+protected:
+    ~asked_operation() = default;
+
+private:
+    bool by_tasks_;
+    std::atomic<std::uint64_t>* asked_;
+};
+
+class [[nodiscard]] asked_awaiter final : public weft::detail::awaiter<asked_operation> {
+public:
+    using awaiter<asked_operation>::awaiter;
+    void await_resume() const { throw_unless_completed(); }
+};
 
 }  // namespace
 
@@ -398,6 +430,57 @@ TEST_CASE("a deadlock beside another runtime is reported when that has ended", "
         CHECK(contains(report, "one of 1;"));
         CHECK(ending);
         helper.join();
+    }
+}
+
+TEST_CASE("one child that is awake keeps the look at its many siblings short", "[deadlock]") {
+    constexpr int siblings = 1'000;
+    constexpr int rounds = 100;
+    struct shared {
+        std::atomic<std::uint64_t> asked{0};
+        std::atomic<int> turns{0};
+        baton next;
+    };
+    const auto wait = [](bool by_tasks, shared& all) -> weft::task<> {
+        co_await asked_awaiter(by_tasks, all.asked);
+    };
+    // Without a timer, which would decide at once.
+    const auto in_scope = [](auto body, bool by_tasks, shared& all) -> weft::task<> {
+        co_await weft::with_task_group([&](weft::task_group& inner) -> weft::task<> {
+            inner.spawn(body, by_tasks, std::ref(all));
+            co_return;
+        });
+    };
+    const auto main = [](auto plain, auto nested, bool nests, shared& all) -> weft::task<> {
+        co_await weft::with_task_group([&](weft::task_group& group) -> weft::task<> {
+            // The one that is awake comes last, where nobody changes the order.
+            for (int i = 0; i <= siblings; ++i) {
+                if (nests) {
+                    group.spawn(nested, plain, i != 0, std::ref(all));
+                } else {
+                    group.spawn(plain, i != 0, std::ref(all));
+                }
+            }
+            for (int i = 0; i < rounds; ++i) {
+                ++all.turns;
+                co_await all.next.wait();
+            }
+            group.request_stop();
+        });
+    };
+    for (const bool nests : {false, true}) {
+        shared all;
+        std::thread helper([&all] {
+            for (int i = 1; i <= rounds; ++i) {
+                while (all.turns < i) std::this_thread::sleep_for(1ms);
+                std::this_thread::sleep_for(1ms);  // Asleep again, in most rounds.
+                all.next.post();
+            }
+        });
+        CHECK(deadlock_of(main(wait, in_scope, nests, all), 1) == "no deadlock");
+        helper.join();
+        INFO("asked " << all.asked << " times");
+        CHECK(all.asked < 10 * siblings);
     }
 }
 

@@ -26,9 +26,7 @@ bool only_tasks_wake(task_control& task) noexcept {
     if (task.extras != nullptr && task.extras->stop_token.stop_possible()) {
         return false;
     }
-    bool all = true;
-    task.root_scope.for_each_branch([&all](branch& each) { all = all && only_tasks_wake(each); });
-    return all;
+    return !task.root_scope.any_branch([](branch& each) { return !only_tasks_wake(each); });
 }
 
 void describe(const branch& of, sleeping_task& into) noexcept {
@@ -151,21 +149,23 @@ bool sleep_survey::all_asleep(task_slabs& slabs) noexcept {
         !only_tasks_wake(*witness_)) {
         return false;
     }
+    witness_ = slabs.find_alive([](task_control& task) { return !only_tasks_wake(task); });
+    if (witness_ != nullptr) { return false; }
+    list(slabs);
+    return found_ != 0;
+}
+
+void sleep_survey::list(task_slabs& slabs) noexcept {
     found_ = 0;
     branches_found_ = 0;
     listed_count_ = 0;
-    witness_ = slabs.find_alive([this](task_control& task) {
-        if (!only_tasks_wake(task)) {
-            return true;
-        }
+    slabs.for_each_alive([this](task_control& task) {
         ++found_;
         task.root_scope.for_each_branch([this](branch& each) {
             ++branches_found_;
             if (listed_count_ != listed_.size()) { describe(each, listed_[listed_count_++]); }
         });
-        return false;
     });
-    return witness_ == nullptr && found_ != 0;
 }
 
 std::vector<std::string> sleep_report::lines() const {

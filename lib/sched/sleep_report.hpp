@@ -70,8 +70,11 @@ public:
     }
 
 private:
+    void list(task_slabs& slabs) noexcept;
+
     /// A task that was awake for a reason from outside the last time, as a server's listener is. It
-    /// decides nearly always, so that the others need not be looked at.
+    /// decides nearly always, so that the others need not be looked at; and of its branches the one
+    /// that was (scope::any_branch()).
     task_control* witness_ = nullptr;
     std::vector<sleeping_task> listed_;
     std::size_t listed_count_ = 0;

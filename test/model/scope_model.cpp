@@ -382,6 +382,56 @@ void end_behind_a_shield() {
     model::destroy(here.root);
 }
 
+// ---- a survey of the branches ends where it has found one, while a child leaves and the task is
+// stopped: afterwards each branch is still there, once, and stopped.
+
+// A child, in the scope of its task or in one that it has opened there.
+struct member_branch {
+    branch self;
+    scope::member membership{self};
+};
+
+bool finds(branch* wanted) {
+    return all->root->any_branch([wanted](branch& each) { return &each == wanted; });
+}
+
+void survey() {
+    world here;
+    all = &here;
+    member_branch staying, leaving, deep, beside;
+    for (member_branch* each : {&staying, &leaving, &deep, &beside}) {
+        here.root->enter(each->membership);
+    }
+    nested_scope outer, inner, other;
+    other.open(*here.root, beside.self, &beside.membership);
+    outer.open(*here.root, deep.self, &deep.membership);
+    inner.open(outer, deep.self);
+    model::run_threads(model::named_thread{"survey",
+                                           [&] {
+                                               model::check(finds(&deep.self), "not found deep");
+                                               model::check(finds(&beside.self), "not found");
+                                           }},
+                       model::named_thread{"child",
+                                           [&] { here.root->leave(leaving.membership); }},
+                       model::named_thread{"stop", [] { all->root->stop(false); }});
+    model::check(!finds(&leaving.self), "who has left is found");
+    model::check(finds(&staying.self), "who stays is not found");
+    int found = 0;
+    here.root->for_each_branch([&found](branch& each) {
+        ++found;
+        model::check(each.word.stop_requested(), "a branch is not stopped");
+    });
+    model::check(found == 4, "a branch is missing, or there twice");
+    inner.close(deep.self);
+    outer.close(deep.self);
+    other.close(beside.self);
+    for (member_branch* each : {&staying, &deep, &beside}) {
+        model::check(finds(&each->self), "a branch is lost");
+        here.root->leave(each->membership);
+    }
+    model::destroy(here.root);
+}
+
 const model::scenario scenarios[] = {
     {"stop against open and close", stop_against_open_and_close},
     {"stop and completion", stop_and_completion},
@@ -392,6 +442,7 @@ const model::scenario scenarios[] = {
     {"late stop", late_stop},
     {"stop in time", stop_in_time},
     {"end behind a shield", end_behind_a_shield},
+    {"survey", survey},
 };
 
 }  // namespace

@@ -48,7 +48,12 @@
 // the last unlock. Until then they are in the state `cancelling`, which keeps them and their scopes
 // where they are.
 //
-// The tree is walked without recursion, so its depth is bounded by memory alone.
+// The tree is walked without recursion, so its depth is bounded by memory alone. The order of the
+// members of a scope, and of the scopes inside it, means nothing.
+//
+// A walk holds the locks of its path to its end. So whoever enters, leaves, opens or closes
+// something there waits while a stop marks all that is inside, once in the life of a scope: for one
+// exchange for each branch. Whoever walks again and again ends where it has found one.
 #pragma once
 
 #include <weft/detail/base/spin_lock.hpp>
@@ -86,6 +91,9 @@ private:
 
 /// Whether a stop from outside of a scope reaches what is inside.
 enum class scope_kind : bool { open, shielded };
+
+/// Where a walk over the tree goes from a scope: into it, past it, or nowhere any more.
+enum class walk_step : std::uint8_t { inside, past, end };
 
 /// A cancel scope over the branches of type Branch (which has `word` and `next`). By itself it is
 /// the root scope of a task: it has no parent and is never closed, so that a control block pays for
@@ -152,8 +160,22 @@ public:
             for (member* at = each.first_member_; at != nullptr; at = at->next_) {
                 visit(*at->branch_);
             }
-            return true;
+            return walk_step::inside;
         });
+    }
+
+    /// The same until `matches` says so of one; true then. That one comes before its siblings the
+    /// next time: whoever asks again and again for one out of many, as the survey of sleeping tasks
+    /// does, finds the same one at once.
+    template <class Matches>
+    bool any_branch(Matches&& matches) noexcept {
+        bool found = false;
+        lock_.lock();
+        walk_locked([&found, &matches](basic_scope& each) {
+            found = each.any_here(matches);
+            return found ? walk_step::end : walk_step::inside;
+        });
+        return found;
     }
 
 private:
@@ -165,8 +187,9 @@ private:
     Branch* stop_locked(bool late, std::uint32_t life) noexcept {
         Branch* parked = nullptr;
         walk_locked([&](basic_scope& each) {
-            if (&each == this) { return each.mark(late, life, parked); }
-            return !each.shielded_ && each.mark(late, word::any_life, parked);
+            const std::uint32_t meant = &each == this ? life : word::any_life;
+            const bool stops = &each == this || !each.shielded_;
+            return stops && each.mark(late, meant, parked) ? walk_step::inside : walk_step::past;
         });
         return parked;
     }
@@ -175,7 +198,7 @@ private:
     /// inside those for which it says so, each with the locks of the path held.
     template <class Enter>
     void walk_locked(Enter&& enter) noexcept {
-        if (!enter(*this)) {
+        if (enter(*this) != walk_step::inside) {
             lock_.unlock();
             return;
         }
@@ -184,13 +207,16 @@ private:
         for (;;) {
             if (child != nullptr) {
                 child->lock_.lock();
-                if (enter(*child)) {
+                const walk_step step = enter(*child);
+                if (step == walk_step::inside) {
                     current = child;  // Descend; its lock stays held.
                     child = current->first_child_;
-                } else {
+                } else if (step == walk_step::past) {
                     nested* next = child->next_sibling_;
                     child->lock_.unlock();
                     child = next;
+                } else {
+                    return end_walk(child);
                 }
             } else if (current != this) {
                 // The lock of the parent is held, so the links of `current` stay.
@@ -203,6 +229,32 @@ private:
                 return;
             }
         }
+    }
+
+    /// A walk has found in `at` what it looks for: gives the locks of the path back. The next walk
+    /// takes this path first.
+    void end_walk(basic_scope* at) noexcept {
+        while (at != this) {
+            nested* const left = static_cast<nested*>(at);
+            at = left->parent_;
+            at->unlink(*left);
+            at->link(*left);
+            left->lock_.unlock();
+        }
+        lock_.unlock();
+    }
+
+    /// Under the lock: see any_branch().
+    template <class Matches>
+    bool any_here(Matches& matches) noexcept {
+        if (occupant_ != nullptr && matches(*occupant_)) { return true; }
+        for (member* at = first_member_; at != nullptr; at = at->next_) {
+            if (!matches(*at->branch_)) { continue; }
+            remove(*at);
+            add(*at);
+            return true;
+        }
+        return false;
     }
 
     /// Under the lock: sets the flags, here or in the occupant's word, and in those of the members.
@@ -252,6 +304,25 @@ private:
         if (child.next_ != nullptr) { child.next_->previous_ = child.previous_; }
     }
 
+    /// A scope inside this one, in front of the others.
+    void link(nested& inside) noexcept {
+        inside.previous_sibling_ = nullptr;
+        inside.next_sibling_ = first_child_;
+        if (first_child_ != nullptr) { first_child_->previous_sibling_ = &inside; }
+        first_child_ = &inside;
+    }
+
+    void unlink(nested& inside) noexcept {
+        if (inside.previous_sibling_ != nullptr) {
+            inside.previous_sibling_->next_sibling_ = inside.next_sibling_;
+        } else {
+            first_child_ = inside.next_sibling_;
+        }
+        if (inside.next_sibling_ != nullptr) {
+            inside.next_sibling_->previous_sibling_ = inside.previous_sibling_;
+        }
+    }
+
     template <class T>
     using var = typename Layer::template var<T>;
 
@@ -291,11 +362,7 @@ public:
             this->shielded_ = true;
             branch.word.adopt_flags(0);
         }
-        next_sibling_ = parent.first_child_;
-        if (next_sibling_ != nullptr) {
-            next_sibling_->previous_sibling_ = this;
-        }
-        parent.first_child_ = this;
+        parent.link(*this);
         parent.lock_.unlock();
     }
 
@@ -310,14 +377,7 @@ public:
         // The own lock is not needed: a stop that is inside came through the parent, and holds the
         // parent's lock until it has left.
         parent_->lock_.lock();
-        if (previous_sibling_ != nullptr) {
-            previous_sibling_->next_sibling_ = next_sibling_;
-        } else {
-            parent_->first_child_ = next_sibling_;
-        }
-        if (next_sibling_ != nullptr) {
-            next_sibling_->previous_sibling_ = previous_sibling_;
-        }
+        parent_->unlink(*this);
         this->occupant_ = nullptr;
         if (runs) { branch.word.adopt_flags(parent_->present_flags()); }
         if (membership_ != nullptr) {
