@@ -264,6 +264,7 @@ private:
     start_result run_start_round(bool caller_works, start_step step);
     void take_start_step(std::uint32_t index, start_step step);
     void give_up_start();
+    void stop_all(branch_list& readied) noexcept;
     void start_grace_timer(worker_thread& on) noexcept;
     void begin_stop() noexcept;
     void wait_until_all_stopped();

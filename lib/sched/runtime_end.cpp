@@ -125,7 +125,7 @@ void runtime_core::begin_drain() noexcept {
     workers_.for_each([](worker_thread& each) { each.p.queue.meet_owner(); });
     global.meet_pushers();
     branch_list readied;
-    slabs.for_each_alive([&](task_control& each) { stop_scope(each.root_scope, false, readied); });
+    stop_all(readied);
     if (worker_thread* here = current_worker_of(*this)) {
         here->ready_batch(readied);
         start_grace_timer(*here);
@@ -144,6 +144,20 @@ void runtime_core::begin_drain() noexcept {
     if (tasks_alive() == 0) {
         begin_stop();
     }
+}
+
+// What the stops have found parked is taken off what it waits for when nothing is locked, since
+// that may ready others, those behind it in a line; until then it stays where it is (scope.hpp).
+void runtime_core::stop_all(branch_list& readied) noexcept {
+    branch_list parked;
+    slabs.for_each_alive([&parked](task_control& each) {
+        for (branch* found = each.root_scope.stop(false); found != nullptr;) {
+            branch* const stopped = found;
+            found = stopped->next;
+            parked.push_back(stopped);
+        }
+    });
+    cancel_parked(parked.front(), false, readied);
 }
 
 void runtime_core::start_grace_timer(worker_thread& on) noexcept {
@@ -351,7 +365,7 @@ void runtime_core::destroy_suspended() noexcept {
         }
     });
     gate.close();
-    slabs.for_each_alive([&](task_control& each) {
+    slabs.for_each_alive_alone([&](task_control& each) {
         // Relaxed: no other thread looks any more.
         each.alive.store(false, std::memory_order_relaxed);
         workers_[0].p.ended.add_release();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <string_view>
 
@@ -127,18 +128,21 @@ bool waits_for_call(branch& waiting) noexcept {
 }  // namespace
 
 std::string tasks_in_calls(task_slabs& slabs) {
-    constexpr std::size_t most_named = 10;
+    // Copied with the locks held, and put into words afterwards, which takes memory.
+    std::array<sleeping_task, 10> seen;
     std::size_t found = 0;
-    std::string text;
     slabs.for_each_alive([&](task_control& task) {
         task.root_scope.for_each_branch([&](branch& each) {
-            if (!waits_for_call(each) || ++found > most_named) { return; }
-            sleeping_task seen;
-            describe(each, seen);
-            text += "; " + text_of(seen);
+            if (!waits_for_call(each)) { return; }
+            if (found < seen.size()) { describe(each, seen[found]); }
+            ++found;
         });
     });
-    if (found > most_named) { text += fmt::format("; and {} more", found - most_named); }
+    std::string text;
+    for (std::size_t i = 0; i < std::min(found, seen.size()); ++i) {
+        text += "; " + text_of(seen[i]);
+    }
+    if (found > seen.size()) { text += fmt::format("; and {} more", found - seen.size()); }
     return text;
 }
 

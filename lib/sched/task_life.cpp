@@ -117,7 +117,7 @@ void launch(task_control& control, std::coroutine_handle<> frame) noexcept {
     }
     control.main_branch.handle = frame;
     as_base(frame).promise().branch_ = &control.main_branch;
-    // Release pairs with the acquire in for_each_alive(): the control block is set up.
+    // Release pairs with the acquire of a walk over the slabs: the control block is set up.
     control.alive.store(true, std::memory_order_release);
     if (here != nullptr) {
         here->p.spawned.add_release();

@@ -83,18 +83,19 @@ public:
         free_.count += released.count;
     }
 
-    /// Calls `visit` for each slot whose task is alive. Slots may begin and end meanwhile.
+    /// Calls `visit` for each slot whose task is alive. Slots may begin and end meanwhile. Under a
+    /// lock that a spawn may need: `visit` neither readies a branch nor runs the user's code.
     template <class Visit>
     void for_each_alive(Visit&& visit) {
         const std::lock_guard growing(growth_);
-        for (auto& slab : slabs_) {
-            for (auto& slot : slab->slots()) {
-                // Acquire pairs with the release in launch(): the task is set up.
-                if (slot.alive.load(std::memory_order_acquire)) {
-                    visit(slot);
-                }
-            }
-        }
+        visit_alive(visit);
+    }
+
+    /// The same with nothing locked, for what runs the user's code at the end of a runtime: when
+    /// its gate is closed, and so nobody spawns any more.
+    template <class Visit>
+    void for_each_alive_alone(Visit&& visit) {
+        visit_alive(visit);
     }
 
     /// The first slot whose task is alive and for which `matches` says so; null if there is none.
@@ -103,7 +104,7 @@ public:
         const std::lock_guard growing(growth_);
         for (auto& slab : slabs_) {
             for (auto& slot : slab->slots()) {
-                // As in for_each_alive().
+                // As in visit_alive().
                 if (slot.alive.load(std::memory_order_acquire) && matches(slot)) {
                     return &slot;
                 }
@@ -124,6 +125,18 @@ public:
     }
 
 private:
+    template <class Visit>
+    void visit_alive(Visit& visit) {
+        for (auto& slab : slabs_) {
+            for (auto& slot : slab->slots()) {
+                // Acquire pairs with the release in launch(): the task is set up.
+                if (slot.alive.load(std::memory_order_acquire)) {
+                    visit(slot);
+                }
+            }
+        }
+    }
+
     batch take_free(std::uint32_t wanted) noexcept {
         const std::lock_guard held(lock_);
         if (free_.count == 0) {
