@@ -113,7 +113,7 @@ TEST_CASE("a latch that is counted down below zero is an assertion, or open") {
 #else
     const auto child = weft::test::run_in_child([&] { exceed(); });
     INFO(child.describe());
-    CHECK(child.aborted_with("counted down below zero"));
+    CHECK(child.aborted_with("was counted down below zero"));
 #endif
 }
 

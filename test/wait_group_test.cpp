@@ -113,7 +113,7 @@ TEST_CASE("more that is done than was added is an assertion, or nothing") {
 #else
     const auto child = weft::test::run_in_child([&] { exceed(); });
     INFO(child.describe());
-    CHECK(child.aborted_with("more is done than was added"));
+    CHECK(child.aborted_with("more was done than was added"));
 #endif
 }
 

@@ -29,7 +29,8 @@ public:
     /// wait. More than were expected is an assertion in debug builds, and zero in others.
     void count_down(std::size_t n = 1) noexcept {
         [[maybe_unused]] const bool was_expected = lower(n);
-        WEFT_ASSERT(was_expected && "a weft::latch is counted down below zero");
+        WEFT_EXPECT(was_expected,
+                    "a weft::latch was counted down below zero; make it for as many as count down");
     }
 
     /// Has everything happened? Any thread.

@@ -29,7 +29,9 @@ public:
     /// Any thread.
     void add(std::size_t n = 1) noexcept {
         [[maybe_unused]] const bool fits = core.raise(n);
-        WEFT_ASSERT(fits && "the count of a weft::wait_group is too high");
+        WEFT_EXPECT(fits,
+                    "the count of a weft::wait_group is too high; add what is to be done, and call "
+                    "done() for it");
     }
 
     /// One of them is done. After the last one all who wait go on, in the order in which they came;
@@ -38,7 +40,9 @@ public:
     /// wait. More than were added is an assertion in debug builds, and has no effect in others.
     void done() noexcept {
         [[maybe_unused]] const bool was_added = lower(1);
-        WEFT_ASSERT(was_added && "more is done than was added to a weft::wait_group");
+        WEFT_EXPECT(was_added,
+                    "more was done than was added to a weft::wait_group; call add() before what it "
+                    "counts is spawned, and done() once for each");
     }
 
     /// How many are left. Others may change that at any time.

@@ -10,7 +10,8 @@ barrier_base::~barrier_base() {
     task_waiter* const waiting = core.end();
     // A task that waits must not outlive what it waits at. At the end of a runtime frames are
     // destroyed in any order, those with the barrier before those that wait at it.
-    WEFT_ASSERT(nobody_runs(waiting));
+    WEFT_EXPECT(nobody_runs(waiting),
+                "a weft::barrier was destroyed while tasks wait at it; join them before");
     complete_all(waiting);
 }
 
@@ -21,7 +22,9 @@ void barrier_base::end_phase(task_waiter* others) noexcept {
 
 void barrier_base::drop() noexcept {
     const arrival<task_waiter> dropped = core.drop();
-    WEFT_ASSERT(dropped.expected && "more drop out of a weft::barrier than are expected");
+    WEFT_EXPECT(dropped.expected,
+                "more dropped out of a weft::barrier than it expects; each task that it was made "
+                "for drops out once, and does not arrive after that");
     if (dropped.ends_phase) end_phase(dropped.others);
 }
 

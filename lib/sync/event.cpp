@@ -9,7 +9,9 @@ event_base::~event_base() {
     task_waiter* const waiting = core.end();
     // A task that waits must not outlive what it waits for. At the end of a runtime frames are
     // destroyed in any order, those with the event before those that wait for it.
-    WEFT_ASSERT(nobody_runs(waiting));
+    WEFT_EXPECT(nobody_runs(waiting),
+                "a weft::event, wait_group or latch was destroyed while tasks wait for it; join "
+                "them before");
     complete_all(waiting);
 }
 
@@ -29,7 +31,9 @@ bool event_operation::start(branch& waiter) noexcept {
 bool arrive_operation::start(branch& waiter) noexcept {
     const bool waits = begin_wait(waiter);
     const lowered<task_waiter> done = on_->core.lower(count_, waits ? &self_ : nullptr);
-    WEFT_ASSERT(done.enough && "more have arrived than were expected");
+    WEFT_EXPECT(done.enough,
+                "more have arrived at a weft::latch than it expects; make it for as many as "
+                "arrive, or use a barrier, which is used again");
     complete_all(done.gone);
     return !waits || done.open || park(waiter, *this);
 }

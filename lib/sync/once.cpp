@@ -38,8 +38,11 @@ once_base::~once_base() {
     const auto gone = core.end();
     // A call must not outlive what it is made on. At the end of a runtime frames are destroyed in
     // any order, those with the object before those that use it.
-    WEFT_ASSERT(gone.holder == nullptr || !runs(*gone.holder));
-    WEFT_ASSERT(nobody_runs(gone.waiting));
+    WEFT_EXPECT(gone.holder == nullptr || !runs(*gone.holder),
+                "a weft::once was destroyed while a call does what it is for; join the tasks that "
+                "use it before");
+    WEFT_EXPECT(nobody_runs(gone.waiting),
+                "a weft::once was destroyed while tasks wait for it; join them before");
     complete_all(gone.waiting);
 }
 
