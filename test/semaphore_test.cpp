@@ -16,6 +16,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -25,6 +26,7 @@
 
 using namespace std::chrono_literals;
 using weft::semaphore;
+using weft::semaphore_permits;
 using weft::test::run_alone;
 
 namespace {
@@ -39,6 +41,11 @@ weft::task<> note_after(semaphore& permits, std::size_t wanted, std::vector<int>
 weft::task<std::error_code> acquire_as_result(semaphore& permits, std::size_t wanted) {
     const auto acquired = co_await weft::as_result(permits.acquire(wanted));
     co_return acquired ? std::error_code() : acquired.error();
+}
+
+/// Goes on until it is destroyed, whoever stops it.
+weft::task<> stay() {
+    for (;;) static_cast<void>(co_await weft::as_result(weft::yield()));
 }
 
 /// Acquires again and again, never waits.
@@ -197,7 +204,7 @@ TEST_CASE("more permits than the limit of a semaphore are refused") {
 #else
     const auto child = weft::test::run_in_child([&] { exceed(); });
     INFO(child.describe());
-    CHECK(child.aborted_with("released above its limit"));
+    CHECK(child.aborted_with("was released above its limit"));
 #endif
 }
 
@@ -215,8 +222,106 @@ TEST_CASE("a semaphore that is destroyed while a task waits is an assertion, or 
 #else
     const auto child = weft::test::run_in_child([&] { run_alone(main()); });
     INFO(child.describe());
-    CHECK(child.aborted_with("destroyed while tasks wait"));
+    CHECK(child.aborted_with("was destroyed while tasks wait"));
 #endif
+}
+
+TEST_CASE("a guard gives its permits back at the end of its scope") {
+    const auto main = []() -> weft::task<> {
+        semaphore permits(3);
+        {
+            const auto two = co_await permits.scoped_acquire(2);
+            CHECK(two.count() == 2);
+            CHECK(permits.available() == 1);
+            const auto late =
+                co_await weft::as_result(weft::with_timeout(1ms, permits.scoped_acquire(2)));
+            REQUIRE_FALSE(late);
+            CHECK(late.error() == std::errc::timed_out);
+        }
+        CHECK(permits.available() == 3);
+        const auto none = co_await permits.scoped_acquire(0);
+        CHECK_FALSE(none);
+        CHECK_THROWS_AS(semaphore(1, 1).scoped_acquire(2), std::invalid_argument);
+
+        semaphore_permits first(permits, 1, std::try_to_lock);
+        CHECK(first);
+        semaphore_permits second = std::move(first);
+        CHECK(second.count() == 1);
+        CHECK(first.count() == 0);  // That is what is tested.
+        second = co_await permits.scoped_acquire(2);  // While it keeps the third.
+        CHECK(second.count() == 2);
+        CHECK(permits.available() == 1);
+        const semaphore_permits too_many(permits, 2, std::try_to_lock);
+        CHECK_FALSE(too_many);
+        second.give_back();
+        CHECK(permits.available() == 3);
+        CHECK_THROWS_AS(second.give_back(), std::system_error);
+
+        second = co_await permits.scoped_acquire(3);
+        CHECK(second.forget() == 3);
+        CHECK(permits.available() == 0);
+        CHECK_FALSE(second);
+        first = semaphore_permits(permits, 3, std::adopt_lock);
+    };
+    run_alone(main());
+}
+
+TEST_CASE("a guard gives its permits to who waits, also from another task") {
+    const auto main = []() -> weft::task<> {
+        semaphore permits(1);
+        auto guard = co_await permits.scoped_acquire();
+        auto waiting = weft::co_spawn([](semaphore& from) -> weft::task<std::size_t> {
+            const auto own = co_await from.scoped_acquire();
+            co_return own.count();
+        }, std::ref(permits));
+        co_await weft::test::settle();
+        auto keeper = weft::co_spawn([](semaphore_permits kept) -> weft::task<> {
+            co_await weft::yield();
+            kept.give_back();
+        }, std::move(guard));
+        CHECK(permits.available() == 0);
+        const std::size_t got = co_await std::move(waiting);
+        CHECK(got == 1);
+        co_await std::move(keeper);
+        CHECK(permits.available() == 1);
+    };
+    run_alone(main());
+}
+
+TEST_CASE("a semaphore that is destroyed before a guard is an assertion, or the guard lets go") {
+    const auto main = []() -> weft::task<> {
+        auto permits = std::make_unique<semaphore>(2);
+        const auto guard = co_await permits->scoped_acquire();
+        permits.reset();
+        CHECK_FALSE(guard);
+    };
+#ifdef NDEBUG
+    run_alone(main());
+#else
+    const auto child = weft::test::run_in_child([&] { run_alone(main()); });
+    INFO(child.describe());
+    CHECK(child.aborted_with("while a guard keeps permits of it"));
+#endif
+}
+
+TEST_CASE("at the end of a runtime a semaphore and its guards are destroyed in any order") {
+    const auto main = []() -> weft::task<> {
+        const auto keep = [](semaphore& from) -> weft::task<> {
+            const auto guard = co_await from.scoped_acquire();
+            co_await stay();
+        };
+        const auto own = [](auto body, bool first) -> weft::task<> {
+            semaphore permits(2);
+            if (!first) weft::co_spawn(body, std::ref(permits)).detach();
+            const auto guard = co_await permits.scoped_acquire();
+            for (int i = 0; i < 3; ++i) weft::co_spawn(body, std::ref(permits)).detach();
+            co_await stay();
+        };
+        weft::co_spawn(own, keep, true).detach();
+        weft::co_spawn(own, keep, false).detach();
+        co_await weft::test::let_others_run();
+    };
+    weft::run(main(), {.processors = 1, .compensate = false, .shutdown_grace = 0ms});
 }
 
 TEST_CASE("at the end of a runtime tasks may still wait at a semaphore that is destroyed first") {

@@ -28,6 +28,7 @@
 #include <weft/runtime.hpp>
 #include <weft/select.hpp>
 #include <weft/semaphore.hpp>
+#include <weft/semaphore_permits.hpp>
 #include <weft/shared_lock.hpp>
 #include <weft/shared_mutex.hpp>
 #include <weft/shield.hpp>

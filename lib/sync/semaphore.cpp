@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <weft/detail/sync/permit_operation.hpp>
 
-#include "lib/sched/runtime_core.hpp"
+#include "lib/sync/lock_holder.hpp"
 
 #include <weft/detail/base/assert.hpp>
 #include <weft/detail/sync/destroyed.hpp>
 
+#include <mutex>
 #include <stdexcept>
 
 namespace weft::detail {
@@ -23,13 +24,6 @@ void complete_granted(permit_waiter* first) noexcept {
     make_ready(readied);
 }
 
-[[maybe_unused]] bool nobody_runs(const permit_waiter* first) noexcept {
-    for (; first != nullptr; first = first->next) {
-        if (first->waiting->owner->runtime().phase() < runtime_phase::destroying) return false;
-    }
-    return true;
-}
-
 }  // namespace
 
 semaphore_base::semaphore_base(std::size_t permits, std::size_t limit)
@@ -44,8 +38,12 @@ semaphore_base::~semaphore_base() {
     const auto gone = core.end();
     // A task that waits must not outlive what it waits for. At the end of a runtime frames are
     // destroyed in any order, those with the semaphore before those that wait for it.
-    WEFT_ASSERT(nobody_runs(gone.waiting) && "a semaphore is destroyed while tasks wait for it");
-    WEFT_ASSERT(nobody_runs(gone.granted) && "a semaphore is destroyed before a task that it woke");
+    WEFT_EXPECT(only_leftovers_wait(gone.waiting),
+                "a weft::semaphore, or auto_reset_event, was destroyed while tasks wait for it; "
+                "join them before");
+    WEFT_EXPECT(only_leftovers_wait(gone.granted),
+                "a weft::semaphore, or auto_reset_event, was destroyed before a task has run that "
+                "it let through; join the tasks that use it before");
     branch_list readied;
     for (permit_waiter* next = gone.waiting; next != nullptr;) {
         permit_waiter& each = *next;
@@ -68,6 +66,23 @@ void semaphore_base::check_wanted(std::size_t wanted) const {
         throw std::invalid_argument(
             "weft: more permits are wanted than the limit of the semaphore allows");
     }
+}
+
+guarded_semaphore_base::~guarded_semaphore_base() {
+    WEFT_EXPECT(marks_.empty() || destroys_frames(),
+                "a weft::semaphore was destroyed while a guard keeps permits of it; join the tasks "
+                "that use it before");
+    for (auto* each = marks_.take_all(); each != nullptr; each = each->next) each->clear();
+}
+
+void guarded_semaphore_base::add_mark(permit_mark<guarded_semaphore_base>& mark) noexcept {
+    const std::lock_guard held(marks_lock_);
+    marks_.push_back(mark);
+}
+
+void guarded_semaphore_base::remove_mark(permit_mark<guarded_semaphore_base>& mark) noexcept {
+    const std::lock_guard held(marks_lock_);
+    marks_.remove(mark);
 }
 
 // It pays before it takes, since a branch that goes through the queue in between could be destroyed

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <weft/detail/base/layer.hpp>
+#include <weft/detail/base/spin_lock.hpp>
 #include <weft/detail/branch/operation.hpp>
+#include <weft/detail/sync/permit_mark.hpp>
 #include <weft/detail/sync/semaphore_core.hpp>
+#include <weft/detail/sync/wait_list.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
 #include <cstddef>
@@ -34,6 +37,23 @@ protected:
 
     /// Throws std::invalid_argument if it could never be granted.
     void check_wanted(std::size_t wanted) const;
+};
+
+/// The same for one whose permits may have guards.
+class guarded_semaphore_base : public semaphore_base {
+public:
+    /// See permit_mark.hpp.
+    void add_mark(permit_mark<guarded_semaphore_base>& mark) noexcept;
+    void remove_mark(permit_mark<guarded_semaphore_base>& mark) noexcept;
+
+protected:
+    using semaphore_base::semaphore_base;
+    /// Guards that are left let go; see semaphore.
+    ~guarded_semaphore_base();
+
+private:
+    spin_lock<layer> marks_lock_;
+    wait_list<layer, permit_mark<guarded_semaphore_base>> marks_;
 };
 
 /// The wait for permits.
