@@ -17,6 +17,7 @@
 #include <weft/detail/task/awaiter.hpp>
 #include <weft/event.hpp>
 #include <weft/latch.hpp>
+#include <weft/mutex.hpp>
 #include <weft/net/tcp.hpp>
 #include <weft/once.hpp>
 #include <weft/runtime.hpp>
@@ -26,6 +27,7 @@
 #include <weft/task_group.hpp>
 #include <weft/timeout.hpp>
 #include <weft/wait_group.hpp>
+#include <weft/when_all.hpp>
 #include <weft/yield.hpp>
 
 #include <array>
@@ -608,6 +610,28 @@ TEST_CASE("fault 35: all tasks asleep: the report names what they wait for", "[d
         CHECK(contains(report, what));
     };
     const auto wait = [](auto& awaited) -> weft::task<> { co_await awaited.wait(); };
+    weft::mutex mutex;
+    const auto lock_twice = [](weft::mutex& locked) -> weft::task<> {
+        const auto held = co_await locked.scoped_lock();
+        const auto again = co_await locked.scoped_lock();
+    };
+    check(lock_twice(mutex), "holds, which is the same one: this branch of it, or another one");
+    // The same of a child that waits for what a sibling has locked.
+    const auto keep_locked = [](weft::mutex& locked) -> weft::task<> {
+        const auto held = co_await locked.scoped_lock();
+        baton never;
+        co_await never.wait();
+    };
+    const auto siblings = [](weft::mutex& locked, auto body) -> weft::task<> {
+        co_await weft::when_all(body(locked), body(locked));
+    };
+    check(siblings(mutex, keep_locked), "waits for a lock that task ");
+    check(siblings(mutex, keep_locked), "holds, which is the same one");
+    const auto another = [](weft::mutex& locked, auto body) -> weft::task<> {
+        weft::co_spawn(body, std::ref(locked)).detach();
+        co_await body(locked);
+    };
+    check(another(mutex, keep_locked), " holds at ");
     weft::event event;
     check(wait(event), "waits for an event");
     weft::auto_reset_event auto_reset_event;

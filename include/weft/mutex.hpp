@@ -41,10 +41,12 @@ public:
 /// runs. A task that locks a mutex twice waits for itself.
 ///
 /// A mutex belongs to the task that has locked it, whichever thread it runs on; tasks of several
-/// runtimes may share it. Threads outside may use try_lock() and unlock(), and hold a
-/// runtime::guard while they may still wake a task. To unlock what is not locked, or what another
-/// task holds, is an assertion in debug builds; in others the former does nothing, and the latter
-/// unlocks.
+/// runtimes may share it. Children that run beside each other (when_all(), a task_group and their
+/// kind) are branches of one task: they exclude each other like any others, but any of them may
+/// unlock what one has locked, and holder() does not tell which one that was. Threads outside may
+/// use try_lock() and unlock(), and hold a runtime::guard while they may still wake a task. To
+/// unlock what is not locked, or what another task holds, is an assertion in debug builds; in
+/// others the former does nothing, and the latter unlocks.
 ///
 /// A mutex must outlive those who use it: destroying it locked, or while a task waits, is an
 /// assertion in debug builds; in others guards of it let go, and who waits gets errc::closed.

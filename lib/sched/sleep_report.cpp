@@ -105,7 +105,12 @@ std::string text_of(const sleeping_task& task) {
         "{}task {} ({}), spawned at {}:{}, {}", task.is_child ? "a child in " : "", task.id,
         task.name[0] != 0 ? task.name.data() : "unnamed", task.spawn_site.file_name(),
         task.spawn_site.line(), describe(task.reason));
-    if (task.held_by != 0) { text += fmt::format(" that task {} holds", task.held_by); }
+    if (task.held_by != 0) {
+        text += fmt::format(" that task {} holds{}", task.held_by,
+                            task.held_by == task.id ? ", which is the same one: this branch of it, "
+                                                      "or another one"
+                                                    : "");
+    }
     for (std::size_t i = 0; i < task.depth; ++i) {
         text += fmt::format("{}{}:{}", i == 0 ? " at " : ", awaited at ",
                             task.awaits[i].file_name(), task.awaits[i].line());
