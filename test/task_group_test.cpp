@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -373,6 +374,38 @@ TEST_CASE("children are branches of the task that has opened the group", "[task_
         co_return seen == weft::this_task::id();
     };
     CHECK(weft::run(main(), {.processors = 1}));
+}
+
+TEST_CASE("a child that another task has spawned is one of the group, and not of that task",
+          "[task_group]") {
+    struct shared {
+        std::uint64_t spawner = 0;
+        std::uint64_t child = 0;
+        bool stopped = false;
+    };
+    const auto child = [](shared& all) -> weft::task<> {
+        all.child = weft::this_task::id();
+        co_await weft::yield();
+        all.stopped = weft::this_task::stop_requested();
+    };
+    const auto spawn_into = [](auto body, weft::task_group& group, shared& all) -> weft::task<> {
+        all.spawner = weft::this_task::id();
+        group.spawn(body, std::ref(all));
+        co_await weft::yield();
+    };
+    const auto main = [](auto spawner, auto body, shared& all) -> weft::task<std::string> {
+        const std::uint64_t own = weft::this_task::id();
+        co_await weft::with_task_group([&](weft::task_group& group) -> weft::task<> {
+            auto other = weft::co_spawn(spawner, body, std::ref(group), std::ref(all));
+            while (all.spawner == 0) co_await weft::yield();
+            other.request_stop();
+            static_cast<void>(co_await weft::as_result(std::move(other)));
+        });
+        if (all.child != own || all.spawner == own) co_return "a child of the wrong task";
+        co_return all.stopped ? "stopped with its spawner" : "";
+    };
+    shared all;
+    CHECK(weft::run(main(spawn_into, child, all), {.processors = 1}) == "");
 }
 
 TEST_CASE("an empty task is refused by a group", "[task_group]") {

@@ -48,6 +48,13 @@ auto in_task_group(task_group_options options, Body body) -> task<group_value<Bo
 /// spawned by the body, by children, and by whatever these await, as long as one of them has not
 /// ended.
 ///
+/// Others of the same runtime that were given the group, other tasks or branches outside of its
+/// scope, may spawn into it as well, if they know that the body, or a child, does not end before
+/// spawn() returns: since it waits for them, say. Such a child is one of the group all the same: a
+/// branch of the task that opened the group and not of the one that spawns it. A stop of the
+/// spawner's scope does not reach it, one of the group's scope does, and its failure is the
+/// group's. Threads outside, and tasks of other runtimes, may not.
+///
 /// The first exception that leaves a child, or the body, stops the scope: what the others wait for,
 /// and what they start to wait for, throws operation_canceled. When all have ended that exception
 /// comes out of with_task_group(); those of others that fail go to runtime_options::on_failure as
