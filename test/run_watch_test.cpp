@@ -205,6 +205,20 @@ TEST_CASE("there is at most one report a second, and the next one counts those l
     CHECK(left_out == 0);
 }
 
+TEST_CASE("a report that was allowed and not made leaves the next one its turn", "[watchdog]") {
+    report_limit limit;
+    std::uint64_t left_out = 0;
+    CHECK(limit.allow(5, left_out));
+    CHECK_FALSE(limit.allow(6, left_out));
+    CHECK_FALSE(limit.allow(7, left_out));
+    CHECK(limit.allow(1'000'000'005, left_out));
+    CHECK(left_out == 2);
+    limit.take_back(left_out);
+    CHECK(limit.allow(1'000'000'006, left_out));
+    CHECK(left_out == 2);
+    CHECK_FALSE(limit.allow(1'000'000'007, left_out));
+}
+
 TEST_CASE("what a thread uses: it computes, is blocked, or has ended", "[watchdog]") {
     std::atomic<weft::detail::thread_name> name{weft::detail::thread_name{}};
     std::atomic<int> phase{0};

@@ -161,6 +161,13 @@ public:
         return true;
     }
 
+    /// Nothing was said after an allow() that has given this `left_out`: as if it had not been
+    /// asked.
+    void take_back(std::uint64_t left_out) noexcept {
+        left_out_ += left_out;
+        reported_ = false;
+    }
+
 private:
     static constexpr monotonic_time period = 1'000'000'000;
     monotonic_time last_ = 0;

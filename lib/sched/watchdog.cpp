@@ -421,18 +421,20 @@ std::string watchdog::describe(const run_sight<branch>& seen) {
 void watchdog::report(const worker_thread& worker, const run_watch& watch) noexcept {
     std::uint64_t left_out = 0;
     if (!limit_.allow(monotonic_now(), left_out)) { return; }
+    bool said = false;
     try {
-        report_task(worker, watch, left_out);
+        said = report_task(worker, watch, left_out);
     } catch (const std::bad_alloc&) {}  // No memory for a report is no reason to end the process.
+    if (!said) { limit_.take_back(left_out); }
 }
 
-void watchdog::report_task(const worker_thread& worker, const run_watch& watch,
+bool watchdog::report_task(const worker_thread& worker, const run_watch& watch,
                            std::uint64_t left_out) {
     const std::string task = describe(watch.last());
-    if (task.empty()) { return; }
+    if (task.empty()) { return false; }
     const std::string more =
         left_out == 0 ? "" : fmt::format(" ({} more such reports were left out)", left_out);
-    runtime_.reports.say(fmt::format(
+    return runtime_.reports.say(fmt::format(
         "weft: {}, has {} worker {} for {} ms and lets nobody in; {}{}", task,
         watch.mostly_blocked() ? "blocked" : "kept", worker.index(), milliseconds(watch.used()),
         watch.mostly_blocked()

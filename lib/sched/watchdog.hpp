@@ -183,7 +183,8 @@ private:
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
     void report(const worker_thread& worker, const run_watch& watch) noexcept;
     void watch_end(nanoseconds elapsed) noexcept;
-    void report_task(const worker_thread& worker, const run_watch& watch, std::uint64_t left_out);
+    /// False: it has ended meanwhile, or there is no room for the line.
+    bool report_task(const worker_thread& worker, const run_watch& watch, std::uint64_t left_out);
     std::string describe(const run_sight<branch>& seen);
 
     runtime_core& runtime_;
