@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/environment.hpp"
 #include "support/kept_log.hpp"
+#include "support/nothing.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
 
@@ -512,11 +513,11 @@ TEST_CASE("a runtime object says nothing, nor does run when it is told to ignore
 }
 
 TEST_CASE("fault 47: config nonsense: WEFT_DEADLOCK", "[faults][deadlock]") {
-    auto nothing = []() -> weft::task<> { co_return; };
     for (const char* text : {"1", "Throw", "abort", " report"}) {
         const environment_variable set("WEFT_DEADLOCK", text);
-        CHECK_THROWS_WITH(weft::run(nothing()), "weft: WEFT_DEADLOCK is \"" + std::string(text) +
-                                                    "\"; it must be report, throw or ignore");
+        CHECK_THROWS_WITH(weft::run(weft::test::nothing()),
+                          "weft: WEFT_DEADLOCK is \"" + std::string(text) +
+                              "\"; it must be report, throw or ignore");
     }
 }
 

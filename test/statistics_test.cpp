@@ -3,6 +3,7 @@
 
 #include "support/backends.hpp"
 #include "support/catch.hpp"
+#include "support/nothing.hpp"
 #include "support/scheduler.hpp"
 
 #include <weft/runtime.hpp>
@@ -16,12 +17,9 @@
 #include <vector>
 
 using namespace std::chrono_literals;
+using weft::test::nothing;
 
 namespace {
-
-weft::task<> nothing() {
-    co_return;
-}
 
 weft::task<> spawn_and_join(int count) {
     for (int i = 0; i < count; ++i) co_await weft::co_spawn(nothing());

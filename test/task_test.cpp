@@ -2,6 +2,7 @@
 #include <weft/task.hpp>
 
 #include "support/catch.hpp"
+#include "support/nothing.hpp"
 
 #include <weft/runtime.hpp>
 #include <weft/yield.hpp>
@@ -12,13 +13,12 @@
 #include <utility>
 #include <vector>
 
+using weft::test::nothing;
+
 namespace {
 
 weft::task<int> give(int value) {
     co_return value;
-}
-weft::task<> nothing() {
-    co_return;
 }
 weft::task<std::unique_ptr<int>> give_unique(int value) {
     co_return std::make_unique<int>(value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 #include "support/network.hpp"
+#include "support/nothing.hpp"
 #include "support/scheduler.hpp"
 #include "support/watchdog.hpp"
 
@@ -22,15 +23,12 @@
 
 using namespace std::chrono_literals;
 using weft::processor_state;
+using weft::test::nothing;
 using weft::test::on_each_backend;
 using weft::test::spin_until;
 using weft::test::this_core;
 
 namespace {
-
-weft::task<> nothing() {
-    co_return;
-}
 
 weft::task<> set(std::atomic<bool>& flag) {
     flag = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 #include "support/network.hpp"
+#include "support/nothing.hpp"
 #include "support/scheduler.hpp"
 #include "support/signal_cell.hpp"
 #include "support/watchdog.hpp"
@@ -27,6 +28,7 @@
 using namespace std::chrono_literals;
 using weft::processor_state;
 using weft::test::id_of;
+using weft::test::nothing;
 using weft::test::signal_cell;
 using weft::test::spin_until;
 using weft::test::this_core;
@@ -44,10 +46,6 @@ void on_each_backend(MakeMain make_main, unsigned processors = 2) {
         const weft::test::forced_backend forced(backend);
         weft::run(make_main(), {.processors = processors, .compensate = false});
     }
-}
-
-weft::task<> nothing() {
-    co_return;
 }
 
 processor_state state_of(std::size_t index) {

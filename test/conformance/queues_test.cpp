@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
+#include "support/nothing.hpp"
 #include "support/scheduler.hpp"
 #include "support/signal_cell.hpp"
 
@@ -15,14 +16,11 @@
 // queues is needed, the test runs as a task on one processor, so that nobody disturbs it.
 
 using weft::test::id_of;
+using weft::test::nothing;
 using weft::test::this_core;
 using weft::test::this_worker;
 
 namespace {
-
-weft::task<> nothing() {
-    co_return;
-}
 
 /// Appends its number; the last one of `count` signals.
 weft::task<> note(std::vector<int>& order, int number, std::size_t count,

@@ -4,6 +4,8 @@
 // hundred times between two breakpoints, and is executed instruction by instruction there; what has
 // a LOCK prefix, or is an XCHG with memory, or a full fence, is counted. On one processor, so with
 // nobody to wake: that is what a busy runtime pays for each step.
+#include "support/nothing.hpp"
+
 #include <weft/detail/base/clock.hpp>
 #include <weft/runtime.hpp>
 #include <weft/spawn.hpp>
@@ -26,6 +28,8 @@
 #include <optional>
 #include <vector>
 
+using weft::test::nothing;
+
 namespace {
 
 // ---------------------------------------------------------------------------------------------
@@ -35,10 +39,6 @@ constexpr int rounds = 61;  // One for each tick between two looks at the global
 
 void breakpoint() {
     asm volatile("int3" ::: "memory");
-}
-
-weft::task<> nothing() {
-    co_return;
 }
 
 weft::task<> spawn_and_join() {

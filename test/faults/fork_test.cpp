@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/nothing.hpp"
 
 #include <weft/weft.hpp>
 
@@ -81,10 +82,9 @@ TEST_CASE("fault 22: a task that forks goes on in the parent and ends in the chi
 }
 
 TEST_CASE("fault 22: a thread outside that forks cannot use the runtime in the child", "[faults]") {
-    auto nothing = []() -> weft::task<> { co_return; };
     using runtime_use = std::function<void(weft::runtime&, weft::join_handle<void>&)>;
     const runtime_use uses[] = {
-        [&](weft::runtime& runtime, auto&) { runtime.co_spawn(nothing()).detach(); },
+        [](weft::runtime& runtime, auto&) { runtime.co_spawn(weft::test::nothing()).detach(); },
         [](weft::runtime& runtime, auto&) { runtime.shutdown(); },
         [](weft::runtime&, auto& handle) { handle.get(); },
         [](weft::runtime&, auto& handle) { handle.request_stop(); },
@@ -94,7 +94,7 @@ TEST_CASE("fault 22: a thread outside that forks cannot use the runtime in the c
             weft::runtime runtime({.processors = 2});
             auto sleeper = runtime.co_spawn([]() -> weft::task<> { co_await weft::sleep_for(1h); });
             fork_and_use([&] { use(runtime, sleeper); });
-            runtime.co_spawn(nothing()).get();
+            runtime.co_spawn(weft::test::nothing()).get();
             sleeper.request_stop();
             sleeper.detach();
         }));

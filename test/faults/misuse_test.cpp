@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/nothing.hpp"
 
 #include <weft/weft.hpp>
 
@@ -15,16 +16,13 @@
 // What a program does with tasks and handles that it must not do: each has a defined end.
 
 using namespace std::chrono_literals;
+using weft::test::nothing;
 
 namespace {
 
 weft::task<int> give(int value) {
     co_return value;
 }
-weft::task<> nothing() {
-    co_return;
-}
-
 template <class Function>
 std::string message_of(Function&& function) {
     try {

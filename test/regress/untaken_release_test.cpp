@@ -2,6 +2,7 @@
 #include "support/backends.hpp"
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/nothing.hpp"
 #include "support/scheduler.hpp"
 
 #include <weft/as_result.hpp>
@@ -22,12 +23,9 @@ using namespace std::chrono_literals;
 using weft::net::endpoint;
 using weft::net::tcp_listener;
 using weft::net::tcp_stream;
+using weft::test::nothing;
 
 namespace {
-
-weft::task<> nothing() {
-    co_return;
-}
 
 /// `resumed` tells whether the task got the descriptor.
 weft::task<> release(tcp_stream& from, bool& resumed) {
