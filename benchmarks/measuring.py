@@ -2,6 +2,7 @@
 """What the suites share: pinned processes, the results of all rounds, and their table."""
 
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -64,6 +65,26 @@ def build_go_program(suite, source, directory):
     if done.returncode != 0:
         raise Failure(f"go build: {done.stderr.strip()}")
     return program
+
+
+def measure_cases(suite, cases, units, programs, arguments, results, rounds):
+    """Every case of a suite, on each number of processors, with the program of each runtime, where
+    there is one: it prints a line of JSON with a figure for each of the units."""
+    available = sorted(os.sched_getaffinity(0))
+    minimum = 100 if arguments.quick else 200
+    for index in range(rounds):
+        for case in cases:
+            for count in arguments.procs:
+                progress(f"{suite}: round {index + 1} of {rounds}, {case}, {count} processors")
+                for runtime, program in programs.items():
+                    if program is None:
+                        continue
+                    environment = {**weft_environment(count), "GOMAXPROCS": str(count)}
+                    done = run_program([program, f"--case={case}", f"--minimum-ms={minimum}"],
+                                       set(available[:count]), env=environment)
+                    line = json.loads(done.stdout)
+                    for metric, unit in units.items():
+                        results.add(suite, case, runtime, count, metric, unit, line[metric])
 
 
 # Results: every figure of every round, keyed by what it is of.

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The suite sched: what the scheduler's basic steps cost."""
 
-import json
 import os
 import re
 
-from measuring import progress, run_program, weft_environment
+from measuring import measure_cases, progress, run_program, weft_environment
 
 CASES = ("spawn_join_one", "spawn_join_batch", "yield_1", "yield_1000", "ping_pong")
 UNITS = {"ns_per_op": "ns", "cpu_ns_per_op": "ns", "wakes_per_op": "1"}
@@ -14,19 +13,10 @@ UNITS = {"ns_per_op": "ns", "cpu_ns_per_op": "ns", "wakes_per_op": "1"}
 def run(arguments, results, rounds):
     program = arguments.build_directory / "benchmarks" / "sched" / "sched_bench"
     available = sorted(os.sched_getaffinity(0))
-    minimum = 100 if arguments.quick else 200
     for count in arguments.procs:
         if count > len(available):
             print(f"sched: {count} processors on {len(available)} CPUs compete with each other.")
-    for index in range(rounds):
-        for case in CASES:
-            for count in arguments.procs:
-                progress(f"sched: round {index + 1} of {rounds}, {case}, {count} processors")
-                done = run_program([program, f"--case={case}", f"--minimum-ms={minimum}"],
-                                   set(available[:count]), env=weft_environment(count))
-                line = json.loads(done.stdout)
-                for metric, unit in UNITS.items():
-                    results.add("sched", case, "weft", count, metric, unit, line[metric])
+    measure_cases("sched", CASES, UNITS, {"weft": program}, arguments, results, rounds)
     if arguments.instructions:
         count_instructions(program, available, results)
 
