@@ -10,6 +10,7 @@
 
 #include <weft/as_result.hpp>
 #include <weft/channel.hpp>
+#include <weft/event.hpp>
 #include <weft/runtime.hpp>
 #include <weft/shield.hpp>
 #include <weft/sleep.hpp>
@@ -229,22 +230,28 @@ TEST_CASE("request_stop ends children in peace", "[task_group]") {
                 if (!group.stop_requested()) throw std::runtime_error("not stopped");
             }));
     };
-    CHECK(weft::run(main(stopped), {.processors = 1,
-                                    .compensate = false,
-                                    .on_failure = seen.handler()}) == "nothing");
+    CHECK(weft::run(main(stopped),
+                    {.processors = 1, .compensate = false, .on_failure = seen.handler()}) ==
+          "nothing");
     CHECK(stopped == 3);
     CHECK(seen.suppressed.empty());
 }
 
 TEST_CASE("a group runs no more children at once than its limit, in order", "[task_group]") {
     struct gauge {
+        const int limit;
+        // As many run as may.
+        weft::event full{};
         std::atomic<int> running{0}, most{0}, ended{0};
-        std::vector<int> order;
+        std::vector<int> order{};
     };
     const auto child = [](gauge& seen, int which) -> weft::task<> {
         const int now = ++seen.running;
         int most = seen.most;
         while (now > most && !seen.most.compare_exchange_weak(most, now)) {}
+        // If fewer ran than may, all would wait here.
+        if (now == seen.limit) seen.full.set();
+        co_await seen.full.wait();
         co_await weft::sleep_for(std::chrono::microseconds(which % 7 * 20));
         --seen.running;
         ++seen.ended;
@@ -258,19 +265,19 @@ TEST_CASE("a group runs no more children at once than its limit, in order", "[ta
     };
     for (const unsigned processors : {1U, 4U}) {
         for (const int limit : {1, 3, 16}) {
-            gauge seen;
-            weft::run(main(child, seen, static_cast<std::size_t>(limit)),
-                      {.processors = processors});
+            gauge seen{.limit = limit};
+            weft::run(
+                main(child, seen, static_cast<std::size_t>(limit)),
+                {.processors = processors, .deadlock = weft::deadlock_action::throw_exception});
             CHECK(seen.ended == 200);
-            CHECK(seen.most <= limit);
-            CHECK(seen.most >= 1);
+            CHECK(seen.most == limit);
         }
     }
     const auto ordered = [](gauge& seen, int which) -> weft::task<> {
         seen.order.push_back(which);
         co_await weft::yield();
     };
-    gauge seen;
+    gauge seen{.limit = 1};
     weft::run(main(ordered, seen, 1), {.processors = 1});
     CHECK(seen.order.size() == 200);
     CHECK(std::is_sorted(seen.order.begin(), seen.order.end()));
@@ -467,11 +474,13 @@ TEST_CASE("a failure of a child's own counts also after request_stop", "[task_gr
         co_return co_await outcome_of(
             weft::with_task_group([](weft::task_group& group) -> weft::task<> {
                 bool begun = false;
-                group.spawn([](bool& begins) -> weft::task<> {
-                    begins = true;
-                    weft::channel<int> nobody;
-                    co_await weft::shield(weft::with_timeout(1ms, nobody.recv()));
-                }, std::ref(begun));
+                group.spawn(
+                    [](bool& begins) -> weft::task<> {
+                        begins = true;
+                        weft::channel<int> nobody;
+                        co_await weft::shield(weft::with_timeout(1ms, nobody.recv()));
+                    },
+                    std::ref(begun));
                 while (!begun) co_await weft::yield();
                 group.request_stop();
             }));
