@@ -80,7 +80,7 @@ public:
     std::uint64_t holder() const noexcept { return mutex_base::holder(); }
 
 private:
-    friend class unique_lock<mutex>;
+    friend class detail::mark_guard<mutex, detail::lock_mark>;
     friend class condition_variable;
     using base = detail::mutex_base;
 };

@@ -104,8 +104,8 @@ public:
     std::uint64_t holder() const noexcept { return shared_mutex_base::holder(); }
 
 private:
-    friend class unique_lock<shared_mutex>;
-    friend class shared_lock<shared_mutex>;
+    friend class detail::mark_guard<shared_mutex, detail::lock_mark>;
+    friend class detail::mark_guard<shared_mutex, detail::shared_mark>;
     using base = detail::shared_mutex_base;
 };
 

@@ -3,9 +3,9 @@
 
 #include <weft/detail/base/compiler.hpp>
 #include <weft/detail/sync/lock_mark.hpp>
+#include <weft/detail/sync/mark_guard.hpp>
 
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 namespace weft {
@@ -18,15 +18,17 @@ class condition_variable;
 /// It may be moved, but stays with the task that has locked. It never waits: to lock again, assign
 /// what another `co_await m.scoped_lock()` gives.
 template <class Mutex>
-class [[nodiscard]] unique_lock {
+class [[nodiscard]] unique_lock : private detail::mark_guard<Mutex, detail::lock_mark> {
+    using guard = detail::mark_guard<Mutex, detail::lock_mark>;
+
 public:
     /// Locks nothing.
     unique_lock() noexcept = default;
     /// Of a mutex that the task has locked.
-    unique_lock(Mutex& locked, std::adopt_lock_t) noexcept { mark_.set(locked); }
+    unique_lock(Mutex& locked, std::adopt_lock_t) noexcept { this->set(locked); }
     /// Locks only if that need not wait; owns_lock() tells.
     unique_lock(Mutex& tried, std::try_to_lock_t) noexcept {
-        if (tried.try_lock()) mark_.set(tried);
+        if (tried.try_lock()) this->set(tried);
     }
     unique_lock(unique_lock&&) noexcept = default;
     /// Unlocks what it had before.
@@ -35,29 +37,22 @@ public:
 
     /// Unlocks before the end of the scope. Throws std::errc::operation_not_permitted if nothing is
     /// locked, as in the standard library. Never waits.
-    void unlock() {
-        if (!owns_lock()) [[unlikely]] {
-            throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
-        }
-        mark_.unlock();
-    }
+    using guard::unlock;
 
     /// The mutex stays locked, and is now the caller's to unlock. Null: nothing is locked.
-    Mutex* release() noexcept { return static_cast<Mutex*>(mark_.release()); }
+    using guard::release;
 
-    bool owns_lock() const noexcept { return mark_.of() != nullptr; }
-    explicit operator bool() const noexcept { return owns_lock(); }
+    /// Is anything locked?
+    using guard::owns_lock;
+    using guard::operator bool;
     /// Null if nothing is locked.
-    Mutex* mutex() const noexcept { return static_cast<Mutex*>(mark_.of()); }
+    using guard::mutex;
 
     /// For weft itself.
-    explicit unique_lock(detail::lock_mark<typename Mutex::base>&& locked) noexcept
-        : mark_(std::move(locked)) {}
+    explicit unique_lock(typename guard::mark&& locked) noexcept : guard(std::move(locked)) {}
 
 private:
     friend class condition_variable;
-
-    detail::lock_mark<typename Mutex::base> mark_;
 };
 
 }  // namespace weft
