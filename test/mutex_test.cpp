@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/kept_log.hpp"
+#include "support/leftover_lock.hpp"
 #include "support/one_processor.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -23,7 +24,6 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -396,43 +396,13 @@ TEST_CASE("fault 35: all tasks asleep: the report says who holds the mutex", "[d
     }
 }
 
-namespace {
-
-/// What the tasks of a runtime that ends leave behind: one owns a mutex, others use it.
-struct leftover {
-    std::unique_ptr<mutex> m;
-    mutex* used = nullptr;
-
-    weft::task<> own() {
-        const std::unique_ptr<mutex> mine = std::move(m);
-        used = mine.get();
-        for (;;) co_await weft::as_result(weft::sleep_for(1h));
-    }
-    weft::task<> hold() {
-        while (used == nullptr) co_await weft::yield();
-        const auto held = co_await weft::as_result(used->scoped_lock());
-        for (;;) co_await weft::as_result(weft::sleep_for(1h));
-    }
-    weft::task<> wait() {
-        while (used == nullptr) co_await weft::yield();
-        for (;;) const auto held = co_await weft::as_result(used->scoped_lock());
-    }
-};
-
-}  // namespace
-
 TEST_CASE("at the end of a runtime a mutex and those who use it are destroyed in any order") {
+    const auto lock_it = [](mutex& m) { return m.scoped_lock(); };
     for (const bool owner_first : {true, false}) {
-        leftover all{.m = std::make_unique<mutex>()};
-        const auto main = [](leftover& left, bool first) -> weft::task<> {
-            if (first) weft::co_spawn(left.own()).detach();
-            weft::co_spawn(left.hold()).detach();
-            for (int i = 0; i < 3; ++i) weft::co_spawn(left.wait()).detach();
-            if (!first) weft::co_spawn(left.own()).detach();
-            for (int i = 0; i < 3; ++i) co_await let_others_run();
-        };
-        weft::run(main(all, owner_first), {.processors = 1, .shutdown_grace = 0ms});
-        CHECK(all.used != nullptr);
+        CHECK(weft::test::leave_behind<mutex>(owner_first, [&](auto& left) {
+            weft::co_spawn(left.hold(lock_it)).detach();
+            for (int i = 0; i < 3; ++i) weft::co_spawn(left.wait(lock_it)).detach();
+        }));
     }
 }
 
@@ -476,22 +446,8 @@ struct contest {
 TEST_CASE("what a runtime that ends leaves of a mutex goes on to the tasks of another one") {
     const weft::test::watchdog dog(30s, [] { return std::string("nobody gets the mutex"); });
     contest all;
-    weft::runtime lasting({.processors = 2});
-    std::vector<weft::join_handle<void>> tasks;
-    for (int i = 0; i < 4; ++i) tasks.push_back(lasting.co_spawn(all.take_part(true)));
-    const auto see = [&all](std::uint64_t more) {
-        const std::uint64_t until = all.sections + more;
-        while (all.sections < until) std::this_thread::sleep_for(100us);
-    };
-    const int rounds = weft::test::long_run() ? 500 : 10;
-    for (int round = 0; round < rounds; ++round) {
-        weft::runtime ending({.processors = 2, .shutdown_grace = 0ms});
-        for (int i = 0; i < 6; ++i) ending.co_spawn(all.take_part(false)).detach();
-        see(10);
-    }
-    see(10);
-    all.over = true;
-    for (auto& each : tasks) each.get();
+    weft::test::outlast_runtimes(all, weft::test::long_run() ? 500 : 10,
+                                 [&](int, bool counts) { return all.take_part(counts); });
     CHECK_FALSE(all.overlapped);
     CHECK(all.inside == 0);
     CHECK(all.m.try_lock());

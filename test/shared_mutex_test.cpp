@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/leftover_lock.hpp"
 #include "support/one_processor.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -22,7 +23,6 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -237,43 +237,14 @@ TEST_CASE("a task that was served and then stopped has the shared mutex all the 
     run_alone(main());
 }
 
-namespace {
-
-/// What the tasks of a runtime that ends leave behind: one owns a mutex, others use it.
-struct leftover {
-    std::unique_ptr<shared_mutex> m;
-    shared_mutex* used = nullptr;
-
-    weft::task<> own() {
-        const std::unique_ptr<shared_mutex> mine = std::move(m);
-        used = mine.get();
-        for (;;) co_await weft::as_result(weft::sleep_for(1h));
-    }
-    weft::task<> read() {
-        while (used == nullptr) co_await weft::yield();
-        const auto held = co_await weft::as_result(used->scoped_lock_shared());
-        for (;;) co_await weft::as_result(weft::sleep_for(1h));
-    }
-    weft::task<> write() {
-        while (used == nullptr) co_await weft::yield();
-        for (;;) const auto held = co_await weft::as_result(used->scoped_lock());
-    }
-};
-
-}  // namespace
-
 TEST_CASE("at the end of a runtime a shared mutex and its users are destroyed in any order") {
+    const auto read = [](shared_mutex& m) { return m.scoped_lock_shared(); };
+    const auto write = [](shared_mutex& m) { return m.scoped_lock(); };
     for (const bool owner_first : {true, false}) {
-        leftover all{.m = std::make_unique<shared_mutex>()};
-        const auto main = [](leftover& left, bool first) -> weft::task<> {
-            if (first) weft::co_spawn(left.own()).detach();
-            for (int i = 0; i < 3; ++i) weft::co_spawn(left.read()).detach();
-            for (int i = 0; i < 3; ++i) weft::co_spawn(left.write()).detach();
-            if (!first) weft::co_spawn(left.own()).detach();
-            for (int i = 0; i < 3; ++i) co_await let_others_run();
-        };
-        weft::run(main(all, owner_first), {.processors = 1, .shutdown_grace = 0ms});
-        CHECK(all.used != nullptr);
+        CHECK(weft::test::leave_behind<shared_mutex>(owner_first, [&](auto& left) {
+            for (int i = 0; i < 3; ++i) weft::co_spawn(left.hold(read)).detach();
+            for (int i = 0; i < 3; ++i) weft::co_spawn(left.wait(write)).detach();
+        }));
     }
 }
 
@@ -307,24 +278,9 @@ struct contest {
 TEST_CASE("what a runtime that ends leaves of a shared mutex goes on to tasks of another one") {
     const weft::test::watchdog dog(30s, [] { return std::string("nobody gets the mutex"); });
     contest all;
-    weft::runtime lasting({.processors = 2});
-    std::vector<weft::join_handle<void>> tasks;
-    for (int i = 0; i < 4; ++i) {
-        tasks.push_back(lasting.co_spawn(all.take_part(true, i % 2 == 0)));
-    }
-    const auto see = [&all](std::uint64_t more) {
-        const std::uint64_t until = all.sections + more;
-        while (all.sections < until) std::this_thread::sleep_for(100us);
-    };
-    const int rounds = weft::test::long_run() ? 500 : 10;
-    for (int round = 0; round < rounds; ++round) {
-        weft::runtime ending({.processors = 2, .shutdown_grace = 0ms});
-        for (int i = 0; i < 6; ++i) ending.co_spawn(all.take_part(false, i % 2 == 0)).detach();
-        see(10);
-    }
-    see(10);
-    all.over = true;
-    for (auto& each : tasks) each.get();
+    weft::test::outlast_runtimes(all, weft::test::long_run() ? 500 : 10, [&](int who, bool counts) {
+        return all.take_part(counts, who % 2 == 0);
+    });
     CHECK(all.m.try_lock());
     all.m.unlock();
 }
