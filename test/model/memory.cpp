@@ -242,14 +242,21 @@ void memory::check_ordered(const thread& self, const detail::access_history& his
     }
 }
 
-void memory::plain_read(unsigned self, detail::access_history& history, const char* what) {
+void memory::count_access(unsigned self) {
     tick(self);
+    if (threads_[self].time[self] > access_limit) {
+        violate("no end in sight: too many accesses in one execution");
+    }
+}
+
+void memory::plain_read(unsigned self, detail::access_history& history, const char* what) {
+    count_access(self);
     check_ordered(threads_[self], history, what, " is read");
     history.reads[self] = threads_[self].time[self];
 }
 
 void memory::plain_write(unsigned self, detail::access_history& history, const char* what) {
-    tick(self);
+    count_access(self);
     check_ordered(threads_[self], history, what, " is written");
     for (unsigned i = 0; i < max_threads; ++i) {
         if (history.reads[i] > threads_[self].time[i]) {

@@ -129,7 +129,12 @@ private:
         unsigned watched_count = 0;
     };
 
+    /// Of one thread in one execution. A loop over plain variables takes no step, so the limit of
+    /// those would never end it.
+    static constexpr std::uint32_t access_limit = 1'000'000;
+
     void tick(unsigned self) { ++threads_[self].time[self]; }
+    void count_access(unsigned self);
     int capture(unsigned self, int joined);
     void join(unsigned self, int carried);
     void remember(unsigned self, unsigned id, unsigned index, bool add);
