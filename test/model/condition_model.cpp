@@ -4,15 +4,14 @@
 // are stopped or destroyed on the way. No notification is lost, and whoever comes back has the
 // mutex.
 
-#include <weft/detail/branch/operation_word.hpp>
 #include <weft/detail/sync/condition_core.hpp>
 #include <weft/detail/sync/mutex_core.hpp>
 
 #include "explorer.hpp"
+#include "parked_task.hpp"
 
 namespace model = weft::model;
 using layer = model::model_layer;
-using weft::detail::suspend_outcome;
 
 namespace {
 
@@ -34,15 +33,11 @@ struct for_mutex : weft::detail::wait_links<layer, for_mutex> {
 enum class step { begins, waits, locks };
 
 // A task that waits: its branch, and what its frame holds.
-struct party {
-    weft::detail::operation_word<layer> word;
-    model::lifetime frame;
+struct party : model::parked_task {
     in_line condition{*this};
     for_mutex mutex{*this};
     layer::var<step> at{step::begins};
     layer::var<bool> stopped{false};  // Its wait was ended by a stop.
-    bool ending = false;              // Its runtime ends, so it does not run once it was readied.
-    int ended = 0;
     bool notified = false;
 };
 
@@ -82,25 +77,9 @@ bool withdraw_from_mutex(for_mutex& waiting) {
 
 // As condition_operation::unlink().
 bool unlink(party& waiting) {
-    return waiting.at == step::waits && all->condition.withdraw(waiting.condition);
-}
-
-// What the canceller does with a branch that was parked. True: the branch is its own now.
-bool cancel(party& waiting) {
-    if (!unlink(waiting)) return waiting.word.let_go();
+    if (waiting.at != step::waits || !all->condition.withdraw(waiting.condition)) return false;
     waiting.stopped = true;
-    waiting.word.withdrawn();
     return true;
-}
-
-// As park(): false, it was suspended.
-bool park(party& self) {
-    switch (self.word.suspend()) {
-    case suspend_outcome::suspended: return false;
-    case suspend_outcome::completed: return true;
-    case suspend_outcome::stopped: break;
-    }
-    return cancel(self);
 }
 
 // As mutex_base::lock_or_line_up().
@@ -118,13 +97,13 @@ void start(party& self) {
         self.at = step::waits;
         all->condition.line_up(self.condition);
         unlock();
-        if (!park(self)) return;
+        if (!model::park(self, unlink)) return;
     }
     if (self.at == step::waits) self.at = step::locks;
     while (!self.mutex.locked) {
         if (lock_or_line_up(self.mutex)) {
             self.mutex.locked = true;
-        } else if (!park(self)) {
+        } else if (!model::park(self, unlink)) {
             return;
         }
     }
@@ -132,19 +111,18 @@ void start(party& self) {
     const bool happened = all->happened;
     self.notified = !self.stopped;
     model::check(happened || self.stopped, "woken for nothing");
-    ++self.ended;
-    self.frame.destroy("task");
+    self.end();
     unlock();
 }
 
 void stop(party& waiting) {
-    if (waiting.word.request_stop(false) && cancel(waiting)) start(waiting);
+    if (model::stop(waiting, unlink)) start(waiting);
 }
 
 // The end of a runtime: it is stopped, does not run any more, and is destroyed, as by
 // ~condition_awaiter(), ~awaiter() and ~condition_operation().
 void destroy(party& left) {
-    if (left.word.request_stop(false)) cancel(left);
+    model::stop(left, unlink);
     if (left.at == step::locks && left.word.awaits_completer() && withdraw_from_mutex(left.mutex)) {
         left.word.complete();
     }
@@ -154,8 +132,7 @@ void destroy(party& left) {
         if (for_mutex* const next = all->mutex.give_up(left.mutex)) complete(next->of);
     }
     if (left.mutex.locked) unlock();
-    ++left.ended;
-    left.frame.destroy("task");
+    left.end();
 }
 
 void change() {
@@ -180,9 +157,6 @@ void notify_all() {
 struct fixture : world {
     fixture() { all = this; }
 
-    static void check_ended(const party& task) {
-        model::check(task.ended == 1, "a wake-up is lost or doubled");
-    }
     static void wait(party& task) {
         while (!all->mutex.try_lock()) layer::pause();
         if (!all->happened) return start(task);
@@ -205,7 +179,7 @@ void wait_and_notify() {
                                                unlock();
                                                notify_one();
                                            }});
-    fixture::check_ended(waiter);
+    waiter.check_ended();
     here.check_free();
 }
 
@@ -218,7 +192,7 @@ void notify_with_the_mutex() {
                                                notify_one();
                                                unlock();
                                            }});
-    fixture::check_ended(waiter);
+    waiter.check_ended();
     here.check_free();
 }
 
@@ -232,7 +206,7 @@ void notify_two() {
                                                notify_all();
                                                unlock();
                                            }});
-    for (const party& each : waiters) fixture::check_ended(each);
+    for (const party& each : waiters) each.check_ended();
     here.check_free();
 }
 
@@ -249,7 +223,7 @@ void line_up_against(void (*notify)()) {
                                            }},
                        model::named_thread{"notifier", notify});
     notify_all();
-    for (const party& each : waiters) fixture::check_ended(each);
+    for (const party& each : waiters) each.check_ended();
     here.check_free();
 }
 void line_up_against_one() {
@@ -268,10 +242,10 @@ void stop_against_notify() {
     here.happened = true;
     model::run_threads(model::named_thread{"canceller", [&] { stop(first); }},
                        model::named_thread{"notifier", notify_one});
-    fixture::check_ended(first);
+    first.check_ended();
     model::check(first.notified != second.notified, "a notification is lost or doubled");
     if (second.ended == 0) notify_one();
-    fixture::check_ended(second);
+    second.check_ended();
     here.check_free();
 }
 
@@ -287,7 +261,7 @@ void stop_while_the_mutex_is_held() {
                                                notify_one();
                                                unlock();
                                            }});
-    fixture::check_ended(waiter);
+    waiter.check_ended();
     here.check_free();
 }
 
@@ -299,7 +273,7 @@ void wait_against_stop() {
                        model::named_thread{"another", [] {
                                                if (all->mutex.try_lock()) unlock();
                                            }});
-    fixture::check_ended(waiter);
+    waiter.check_ended();
     here.check_free();
 }
 
@@ -317,8 +291,8 @@ void destroy_against_unlock() {
     left.ending = true;
     model::run_threads(model::named_thread{"end", [&] { destroy(left); }},
                        model::named_thread{"holder", [] { unlock(); }});
-    fixture::check_ended(left);
-    fixture::check_ended(behind);
+    left.check_ended();
+    behind.check_ended();
     here.check_free();
 }
 
@@ -333,7 +307,7 @@ void destroy_alone() {
                                                stop(left);
                                                destroy(left);
                                            }});
-    fixture::check_ended(left);
+    left.check_ended();
     unlock();
     here.check_free();
 }

@@ -4,32 +4,27 @@
 // destroyed on the way. Sections must not overlap, each sees what the one before has written, and
 // nobody may wait for a mutex that is free.
 
-#include <weft/detail/branch/operation_word.hpp>
 #include <weft/detail/sync/mutex_core.hpp>
 
 #include "explorer.hpp"
+#include "parked_task.hpp"
 
 #include <cstddef>
 
 namespace model = weft::model;
 using layer = model::model_layer;
-using weft::detail::suspend_outcome;
 
 namespace {
 
 // A task that wants the mutex: its branch, and what its frame holds.
-struct party : weft::detail::wait_links<layer, party> {
+struct party : weft::detail::wait_links<layer, party>, model::parked_task {
     // What the clock says is anything, unless the scenario says more.
     bool waits_long() const { return waited == anything ? model::choose(2) == 1 : waited != 0; }
     static constexpr int anything = -1;
 
-    weft::detail::operation_word<layer> word;
-    model::lifetime frame;
     layer::var<bool> handed{false};
     layer::var<bool> lined_up{false};
     int waited = anything;
-    bool ending = false;  // Its runtime ends, so it does not run once it was readied.
-    int ended = 0;
     int sections = 0;
 };
 
@@ -88,33 +83,11 @@ void leave(party& self, run_queue* queue = nullptr) {
     complete(all->mutex.give_up(self), queue);
 }
 
-void end(party& self) {
-    ++self.ended;
-    self.frame.destroy("task");
-}
-
 // As mutex_base::withdraw().
 bool withdraw(party& waiting) {
     if (!all->mutex.withdraw(waiting)) return false;
     waiting.lined_up = false;
     return true;
-}
-
-// What the canceller does with a branch that was parked. True: the branch is its own now.
-bool cancel(party& waiting) {
-    if (!withdraw(waiting)) return waiting.word.let_go();
-    waiting.word.withdrawn();
-    return true;
-}
-
-// As park(): false, it was suspended.
-bool park(party& self) {
-    switch (self.word.suspend()) {
-    case suspend_outcome::suspended: return false;
-    case suspend_outcome::completed: return true;
-    case suspend_outcome::stopped: break;
-    }
-    return cancel(self);
 }
 
 // As mutex_base::lock_or_line_up().
@@ -138,13 +111,13 @@ void run(party& self, run_queue* queue) {
     while (!self.handed) {
         if (self.word.stop_requested()) {
             leave(self, queue);
-            return end(self);
+            return self.end();
         }
         if (lock_or_line_up(self)) break;
-        if (!park(self)) return;
+        if (!model::park(self, withdraw)) return;
     }
     section(self, queue);
-    end(self);
+    self.end();
 }
 
 void run_queue::run_all() {
@@ -153,17 +126,15 @@ void run_queue::run_all() {
 }
 
 void stop(party& waiting) {
-    if (waiting.word.request_stop(false) && cancel(waiting)) run(waiting);
+    if (model::stop(waiting, withdraw)) run(waiting);
 }
 
-// The end of a runtime: it is stopped, does not run any more, and is destroyed. The last three
-// lines are ~awaiter() and ~lock_operation().
+// The end of a runtime. The lines in the middle are ~lock_operation().
 void destroy(party& left) {
-    if (left.word.request_stop(false)) cancel(left);
-    left.word.end_parked([&] { return withdraw(left); });
+    model::end_wait(left, withdraw);
     leave(left);
     if (left.handed) unlock();
-    end(left);
+    left.end();
 }
 
 // Somebody who never waits.
@@ -187,11 +158,8 @@ void unlock_twice() {
 struct fixture : world {
     fixture() { all = this; }
 
-    static void check_ended(const party& task) {
-        model::check(task.ended == 1, "a wake-up is lost or doubled");
-    }
     static void check_served(const party& task) {
-        check_ended(task);
+        task.check_ended();
         model::check(task.sections == 1, "it did not get the mutex");
     }
     // Nobody is left in line, and the mutex is as new.
@@ -308,7 +276,7 @@ void stop_in_line(std::size_t which) {
     here.line_up(waiters[0], waiters[1]);
     model::run_threads(model::named_thread{"holder", unlock_twice},
                        model::named_thread{"canceller", [&] { stop(waiters[which]); }});
-    fixture::check_ended(waiters[which]);
+    waiters[which].check_ended();
     fixture::check_served(waiters[1 - which]);
     here.check_free();
 }
@@ -326,7 +294,7 @@ void stop_the_only_one() {
     model::run_threads(model::named_thread{"holder", unlock_twice},
                        model::named_thread{"canceller", [&] { stop(waiter); }},
                        model::named_thread{"another", try_section});
-    fixture::check_ended(waiter);
+    waiter.check_ended();
     here.check_free();
 }
 
@@ -338,7 +306,7 @@ void lock_against_stop() {
                        model::named_thread{"second", [&] { run(second); }},
                        model::named_thread{"canceller", [&] { stop(second); }});
     fixture::check_served(first);
-    fixture::check_ended(second);
+    second.check_ended();
     here.check_free();
 }
 
@@ -351,7 +319,7 @@ void destroy_the_first() {
     left.ending = true;
     model::run_threads(model::named_thread{"holder", unlock_twice},
                        model::named_thread{"end", [&] { destroy(left); }});
-    fixture::check_ended(left);
+    left.check_ended();
     fixture::check_served(waiter);
     here.check_free();
 }
@@ -369,7 +337,7 @@ void destroy_the_loser() {
     left.ending = true;
     model::run_threads(model::named_thread{"holder", unlock_twice},
                        model::named_thread{"end", [&] { destroy(left); }});
-    fixture::check_ended(left);
+    left.check_ended();
     fixture::check_served(waiter);
     here.check_free();
 }
@@ -384,7 +352,7 @@ void destroy_against_unlock() {
     model::run_threads(model::named_thread{"holder", [] { unlock(); }},
                        model::named_thread{"end", [&] { destroy(left); }},
                        model::named_thread{"another", [&] { run(waiter); }});
-    fixture::check_ended(left);
+    left.check_ended();
     fixture::check_served(waiter);
     here.check_free();
 }

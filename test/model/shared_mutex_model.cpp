@@ -3,29 +3,24 @@
 // Model of a shared mutex: readers and writers lock, wait, are served, and are stopped or destroyed
 // on the way. A writer is alone, nobody waits beside what it could have, and nobody overtakes.
 
-#include <weft/detail/branch/operation_word.hpp>
 #include <weft/detail/sync/shared_mutex_core.hpp>
 
 #include "explorer.hpp"
+#include "parked_task.hpp"
 
 namespace model = weft::model;
 using layer = model::model_layer;
 using weft::detail::lock_kind;
-using weft::detail::suspend_outcome;
 
 namespace {
 
 // A task that wants the mutex: its branch, and what its frame holds.
-struct party : weft::detail::wait_links<layer, party> {
+struct party : weft::detail::wait_links<layer, party>, model::parked_task {
     explicit party(lock_kind how) : kind(how) {}
 
     const lock_kind kind;
-    weft::detail::operation_word<layer> word;
-    model::lifetime frame;
     layer::var<bool> locked{false};
-    bool ending = false;  // Its runtime ends, so it does not run once it was readied.
-    bool keeps = false;   // It has the mutex until the scenario takes it from it.
-    int ended = 0;
+    bool keeps = false;  // It has the mutex until the scenario takes it from it.
     int sections = 0;
 };
 
@@ -74,15 +69,10 @@ void section(party& self) {
     if (!self.keeps) unlock(self.kind);
 }
 
-void end(party& self) {
-    ++self.ended;
-    self.frame.destroy("task");
-}
-
 // The branch goes on after its wait.
 void run(party& self) {
     if (self.locked) section(self);
-    end(self);
+    self.end();
 }
 
 // As shared_mutex_base::withdraw().
@@ -93,50 +83,33 @@ bool withdraw(party& waiting) {
     return true;
 }
 
-// What the canceller does with a branch that was parked. True: the branch is its own now.
-bool cancel(party& waiting) {
-    if (!withdraw(waiting)) return waiting.word.let_go();
-    waiting.word.withdrawn();
-    return true;
-}
-
 // As shared_mutex_operation::start(), and then a section.
 void lock(party& self) {
     if (!self.word.stop_requested()) {
         if (all->mutex.lock_or_line_up(self)) {
             self.locked = true;
-        } else {
-            switch (self.word.suspend()) {
-            case suspend_outcome::suspended: return;
-            case suspend_outcome::completed: break;
-            case suspend_outcome::stopped:
-                if (!cancel(self)) return;
-            }
+        } else if (!model::park(self, withdraw)) {
+            return;
         }
     }
     run(self);
 }
 
 void stop(party& waiting) {
-    if (waiting.word.request_stop(false) && cancel(waiting)) run(waiting);
+    if (model::stop(waiting, withdraw)) run(waiting);
 }
 
-// The end of a runtime: it is stopped, does not run any more, and is destroyed.
 void destroy(party& left) {
-    if (left.word.request_stop(false)) cancel(left);
-    left.word.end_parked([&] { return withdraw(left); });
+    model::end_wait(left, withdraw);
     if (left.locked) unlock(left.kind);
-    end(left);
+    left.end();
 }
 
 struct fixture : world {
     fixture() { all = this; }
 
-    static void check_ended(const party& task) {
-        model::check(task.ended == 1, "a wake-up is lost or doubled");
-    }
     static void check_served(const party& task) {
-        check_ended(task);
+        task.check_ended();
         model::check(task.sections == 1, "it did not get the mutex");
     }
     void check_free() {
@@ -223,7 +196,7 @@ void stop_the_writer() {
                                                    unlock(lock_kind::shared);
                                                }
                                            }});
-    fixture::check_ended(stopped);
+    stopped.check_ended();
     fixture::check_served(behind);
     unlock(lock_kind::shared);
     here.check_free();
@@ -240,7 +213,7 @@ void stop_against_unlock() {
     lock(behind);
     model::run_threads(model::named_thread{"canceller", [&] { stop(stopped); }},
                        model::named_thread{"holder", [] { unlock(lock_kind::shared); }});
-    fixture::check_ended(stopped);
+    stopped.check_ended();
     fixture::check_served(behind);
     here.check_free();
 }
@@ -255,7 +228,7 @@ void stop_a_reader_in_line() {
     model::run_threads(model::named_thread{"canceller", [&] { stop(readers[1]); }},
                        model::named_thread{"holder", [] { unlock(lock_kind::exclusive); }});
     fixture::check_served(readers[0]);
-    fixture::check_ended(readers[1]);
+    readers[1].check_ended();
     fixture::check_served(readers[2]);
     here.check_free();
 }
@@ -269,7 +242,7 @@ void lock_against_stop() {
                        model::named_thread{"second", [&] { lock(second); }},
                        model::named_thread{"canceller", [&] { stop(second); }});
     fixture::check_served(first);
-    fixture::check_ended(second);
+    second.check_ended();
     lock(third);
     fixture::check_served(third);
     here.check_free();
@@ -288,7 +261,7 @@ void destroy_against_unlock() {
     left.ending = true;
     model::run_threads(model::named_thread{"end", [&] { destroy(left); }},
                        model::named_thread{"holder", [] { unlock(lock_kind::exclusive); }});
-    fixture::check_ended(left);
+    left.check_ended();
     fixture::check_served(behind);
     here.check_free();
 }
