@@ -9,6 +9,7 @@
 #include <weft/detail/sync/channel_slot.hpp>
 
 #include "explorer.hpp"
+#include "sent_values.hpp"
 
 #include <cstddef>
 
@@ -52,15 +53,12 @@ struct party : weft::detail::wait_links<layer, party> {
 using core = weft::detail::channel_core<layer, party>;
 using slot = weft::detail::channel_slot<layer, value>;
 
-constexpr int most_values = 4;
-
 struct world {
     explicit world(std::size_t capacity) : channel(capacity) {}
     core channel;
     slot slots[2];
     layer::var<int> rooms[2]{0, 0};  // Written by whoever makes or destroys a value in the slot.
-    int received[most_values] = {};
-    int kept[most_values] = {};
+    model::sent_values values;
     bool ended = false;  // A receiver was told that nothing comes any more.
 };
 
@@ -75,9 +73,8 @@ void value::use_room() const noexcept {
 }
 
 void take_note(int number) {
-    model::check(number > 0 && number < most_values, "a value that nobody sent");
     model::check(!all->ended, "a value after the end");
-    ++all->received[number];
+    all->values.note_received(number);
 }
 
 // The branch runs again, and its frame ends.
@@ -93,7 +90,7 @@ void resume(party& self) {
         }
     } else if (number != 0) {
         model::check(self.closed || self.cancelled, "neither sent nor told why");
-        ++all->kept[number];
+        ++all->values.kept[number];
     }
     self.frame.destroy("task");
 }
@@ -180,7 +177,7 @@ bool try_send(int number) {
     const auto decided = all->channel.send(nullptr);
     put(decided, number);
     const bool sent = decided.step == send_step::stored || decided.step == send_step::handed;
-    if (!sent) ++all->kept[number];
+    if (!sent) ++all->values.kept[number];
     return sent;
 }
 
@@ -215,12 +212,10 @@ struct fixture : world {
     explicit fixture(std::size_t capacity) : world(capacity) { all = this; }
 
     // Takes what is left, ends all waits, and counts.
-    void account(int values) {
+    void account(int sent) {
         while (try_receive()) {}
         close();
-        for (int number = 1; number <= values; ++number) {
-            model::check(received[number] + kept[number] == 1, "a value is lost or doubled");
-        }
+        values.check_each_is_somewhere(sent);
     }
     static void check_resumed(const party& task) {
         model::check(task.resumed == 1, "a wake-up is lost or doubled");
@@ -239,7 +234,7 @@ void meet(std::size_t capacity) {
                        model::named_thread{"receiver", [&] { receive(receiver); }});
     fixture::check_resumed(sender);
     fixture::check_resumed(receiver);
-    model::check(here.received[1] == 1, "not received");
+    model::check(here.values.received[1] == 1, "not received");
 }
 
 void meet_without_room() { meet(0); }
@@ -268,7 +263,7 @@ void two_receivers() {
                        model::named_thread{"receiver 2", [&] { receive(receivers[1]); }},
                        model::named_thread{"sender", [&] { send(sender, 1); }});
     fixture::check_resumed(sender);
-    model::check(here.received[1] == 1, "not received");
+    model::check(here.values.received[1] == 1, "not received");
     model::check(receivers[0].resumed + receivers[1].resumed == 1, "resumed for nothing");
     here.account(1);
     for (const party& each : receivers) fixture::check_resumed(each);
@@ -361,7 +356,7 @@ void stop_receiver_in_line() {
     try_send(2);
     here.account(2);
     for (const party& each : receivers) fixture::check_resumed(each);
-    model::check(here.received[2] == 1, "who stood in line behind is forgotten");
+    model::check(here.values.received[2] == 1, "who stood in line behind is forgotten");
 }
 
 void meet_against_close() {

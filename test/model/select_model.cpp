@@ -8,6 +8,7 @@
 #include <weft/detail/sync/select_core.hpp>
 
 #include "explorer.hpp"
+#include "sent_values.hpp"
 
 #include <cstddef>
 
@@ -34,8 +35,6 @@ struct node : weft::detail::wait_links<layer, node> {
 using core = weft::detail::channel_core<layer, node>;
 using one_case = weft::detail::select_case<layer, node>;
 using word = weft::detail::select_word<layer>;
-
-constexpr int most_values = 4;
 
 // The claim, watched: nobody claims a select whose frame has ended.
 struct watched_word : word {
@@ -107,19 +106,17 @@ bool node::claim() noexcept {
 
 struct world {
     core channels[2]{core(0), core(0)};
-    int received[most_values] = {};
-    int kept[most_values] = {};
+    model::sent_values values;
 };
 
 world* all;
 
 void take_note(int number) {
-    model::check(number > 0 && number < most_values, "a value that nobody sent");
-    ++all->received[number];
+    all->values.note_received(number);
 }
 
 void keep(node& of) {
-    if (of.sends && of.number != 0) ++all->kept[of.number];
+    if (of.sends && of.number != 0) ++all->values.kept[of.number];
 }
 
 // The task runs again: it is in no line any more, and its frame ends.
@@ -237,12 +234,10 @@ struct fixture : world {
     core& one = channels[0];
     core& two = channels[1];
 
-    void account(int values) {
+    void account(int sent) {
         close(one);
         close(two);
-        for (int number = 1; number <= values; ++number) {
-            model::check(received[number] + kept[number] == 1, "a value is lost or doubled");
-        }
+        values.check_each_is_somewhere(sent);
     }
     static void check_resumed(const party& task) {
         model::check(task.resumed == 1, "a wake-up is lost or doubled");
@@ -278,7 +273,7 @@ void meet_at_the_second() {
                        model::named_thread{"sender", [&] { select(sends); }});
     fixture::check_resumed(selects);
     fixture::check_resumed(sends);
-    model::check(here.received[1] == 1, "not received");
+    model::check(here.values.received[1] == 1, "not received");
     here.account(1);
 }
 
@@ -294,7 +289,7 @@ void two_selects() {
                        model::named_thread{"receives", [&] { select(receives); }});
     fixture::check_resumed(sends);
     fixture::check_resumed(receives);
-    model::check(here.received[1] + here.received[2] == 1, "not one value");
+    model::check(here.values.received[1] + here.values.received[2] == 1, "not one value");
     here.account(2);
 }
 
