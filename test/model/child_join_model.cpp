@@ -2,49 +2,27 @@
 
 // Model of the join of children (child_join.hpp) and of children in scopes (scope.hpp): a branch
 // forks two, which lie in its frame, and waits for them, while they end, wait, open scopes of their
-// own, and are stopped. The frame is gone when the parent goes on, and so must be all who touch it.
+// own, and are stopped, and while their runtime ends. The frame is gone when the parent goes on, or
+// was destroyed, and so must be all who touch it.
 
 #include <weft/detail/branch/child_join.hpp>
-#include <weft/detail/branch/operation_word.hpp>
-#include <weft/detail/branch/scope.hpp>
 
+#include "children_in_scopes.hpp"
+#include "ending_runtime.hpp"
 #include "explorer.hpp"
 
 namespace model = weft::model;
 using layer = model::model_layer;
+using model::branch;
 using order = std::memory_order;
 using weft::detail::scope_kind;
-using weft::detail::suspend_outcome;
 
 namespace {
 
-struct branch;
-using scope = weft::detail::basic_scope<layer, branch>;
-using nested_scope = weft::detail::basic_nested_scope<layer, branch>;
-using member = weft::detail::basic_scope_member<layer, branch>;
-
-// What a child waits for: it is given away once.
-struct object {
-    layer::atomic<branch*> registered{nullptr};
-
-    bool take(branch* expected) {
-        return registered.compare_exchange_strong(expected, nullptr, order::acq_rel,
-                                                  order::relaxed);
-    }
-};
-
-struct branch {
-    weft::detail::operation_word<layer> word;
-    layer::var<branch*> next{nullptr};
-    // Null: it waits for its children.
-    layer::var<object*> waits_on{nullptr};
-};
-
-struct child : branch {
-    member membership{*this};
+struct child : model::child_branch {
     layer::var<int> result{0};
     layer::var<bool> started{false};
-    layer::var<nested_scope*> inner{nullptr};
+    layer::var<model::nested_scope*> inner{nullptr};
 };
 
 // In the parent's frame.
@@ -63,10 +41,11 @@ struct plan {
 
 struct world {
     branch parent;
-    scope* root = model::make<scope>(&parent);
+    model::scope* root = model::make<model::scope>(&parent);
     frame* forked = model::make<frame>();
     layer::atomic<bool> queued{false};
-    object awaited[2];
+    model::awaited_object awaited[2];
+    model::ending_runtime runtime;
     plan how;
     model::shared<int> parent_resumed{0};
     model::shared<bool> child_seen_stopped{false};
@@ -75,6 +54,8 @@ struct world {
 world* all;
 
 void resume_parent() {
+    const auto step = all->runtime.begin_step();
+    if (!step) return;
     ++all->parent_resumed;
     model::check(all->parent_resumed == 1, "the parent is resumed twice");
     for (child& each : all->forked->children) {
@@ -102,6 +83,8 @@ void end(child& self, int result) {
 
 // A child goes on after its wait, or has not waited.
 void go_on(child& self) {
+    const auto step = all->runtime.begin_step();
+    if (!step) return;
     if (self.inner != nullptr) {
         model::check(all->how.kind == scope_kind::open || !self.word.stop_requested(),
                      "a stop reaches behind a shield");
@@ -114,35 +97,29 @@ void go_on(child& self) {
     end(self, 1);
 }
 
-void wait_on(child& self, object& on) {
-    self.waits_on = &on;
-    if (self.word.stop_requested()) return go_on(self);
-    on.registered.store(&self, order::release);
-    switch (self.word.suspend()) {
-    case suspend_outcome::suspended: return;
-    case suspend_outcome::completed: return go_on(self);
-    case suspend_outcome::stopped:
-        if (on.take(&self)) {
-            self.word.withdrawn();
-        } else if (!self.word.let_go()) {
-            return;
-        }
-        return go_on(self);
+// What was cancelled goes on.
+void go_on_cancelled(branch& cancelled) {
+    if (&cancelled == &all->parent) {
+        resume_parent();
+    } else {
+        go_on(static_cast<child&>(cancelled));
     }
 }
 
 // As child_branch::start(), by the worker that takes it from the queue.
 void run_child(int which) {
+    if (!all->runtime.await_work([] { return all->queued.peek(); })) return;
     while (!all->queued.load(order::acquire)) layer::pause();
+    const auto step = all->runtime.begin_step();
+    if (!step) return;
     child& self = all->forked->children[which];
     if (self.word.stop_requested()) return end(self, 2);
     self.started = true;
     if (all->how.opens[which]) {
-        self.inner = model::make<nested_scope>();
+        self.inner = model::make<model::nested_scope>();
         self.inner->open(*all->root, self, &self.membership, all->how.kind);
     }
-    if (all->how.waits[which]) return wait_on(self, all->awaited[which]);
-    go_on(self);
+    if (!all->how.waits[which] || model::wait_on(self, all->awaited[which])) go_on(self);
 }
 
 // As children_operation::start().
@@ -152,45 +129,23 @@ void run_parent() {
     all->forked->join.begin(2);
     for (child& each : all->forked->children) all->root->enter(each.membership);
     all->queued.store(true, order::release);
-    switch (self.word.suspend()) {
-    case suspend_outcome::suspended: return;
-    case suspend_outcome::completed: return resume_parent();
-    case suspend_outcome::stopped:
-        // Nothing can be taken off; the last child readies.
-        if (self.word.let_go()) resume_parent();
-    }
+    // No stop takes it off its object; the last child readies.
+    if (model::park(self)) resume_parent();
 }
 
-// As cancel_parked().
 void stop() {
-    branch* parked = all->root->stop(false);
-    while (parked != nullptr) {
-        branch* cancelled = parked;
-        parked = cancelled->next;
-        object* const on = cancelled->waits_on;
-        if (on != nullptr && on->take(cancelled)) {
-            cancelled->word.withdrawn();
-            go_on(static_cast<child&>(*cancelled));
-        } else if (cancelled->word.let_go()) {
-            if (cancelled == &all->parent) {
-                resume_parent();
-            } else {
-                go_on(static_cast<child&>(*cancelled));
-            }
-        }
-    }
+    model::cancel_parked(all->root->stop(false), go_on_cancelled);
 }
 
 void complete(int which) {
-    branch* waiting = all->awaited[which].registered.exchange(nullptr, order::acquire);
+    branch* waiting = all->awaited[which].take_any();
     if (waiting != nullptr && waiting->word.complete()) go_on(static_cast<child&>(*waiting));
 }
 
 // What waits for nothing but a completion gets it.
 void complete_when_there(int which) {
-    object& on = all->awaited[which];
     branch* waiting = nullptr;
-    while ((waiting = on.registered.exchange(nullptr, order::acquire)) == nullptr) layer::pause();
+    while ((waiting = all->awaited[which].take_any()) == nullptr) layer::pause();
     if (waiting->word.complete()) go_on(static_cast<child&>(*waiting));
 }
 
@@ -280,6 +235,83 @@ void both_wait() {
                                                                      }});
 }
 
+// ---- the end of a runtime
+
+// A child that has not ended is destroyed where it waits: the scope that it has opened, the
+// operation, its place in its scope.
+void destroy(child& left) {
+    if (left.inner != nullptr) {
+        left.inner->close(left, false);
+        model::destroy(left.inner.get());
+    }
+    if (left.started) model::destroy_wait(left);
+    all->root->leave(left.membership);
+}
+
+// As runtime_core::destroy_suspended(), after all were stopped and the workers have left.
+void end_runtime() {
+    stop();
+    all->runtime.end();
+    if (all->parent_resumed == 1) return;
+    branch* left = nullptr;
+    all->root->for_each_branch([&](branch& found) {
+        if (&found == &all->parent) return;
+        found.next = left;
+        left = &found;
+    });
+    int destroyed = 0;
+    for (; left != nullptr; ++destroyed) {
+        child& each = static_cast<child&>(*left);
+        left = left->next;
+        destroy(each);
+    }
+    for (const child& each : all->forked->children) destroyed += each.result != 0 ? 1 : 0;
+    model::check(destroyed == 2, "a child is forgotten");
+    ++all->parent_resumed;
+    model::destroy(all->forked);
+}
+
+// The children are there before the end begins; one of them may wait already.
+template <class... Threads>
+void run_to_the_end(plan how, Threads... threads) {
+    world here;
+    here.how = how;
+    here.runtime.will_end();
+    all = &here;
+    run_parent();
+    if (how.waits[1]) run_child(1);
+    model::run_threads(model::named_thread{"end", end_runtime}, threads...);
+    check_end();
+    for (const model::awaited_object& each : here.awaited) {
+        model::check(each.registered.peek() == nullptr, "an operation is left on its object");
+    }
+}
+
+auto completer() {
+    return model::named_thread{"completer", [] { complete(1); }};
+}
+
+void end_before_the_children() {
+    run_to_the_end({.stops = true}, child_thread<0>(), child_thread<1>());
+}
+
+void end_while_a_child_waits() {
+    run_to_the_end({.waits = {false, true}, .stops = true}, child_thread<0>(), completer());
+}
+
+void end_while_a_child_waits_in_a_scope() {
+    run_to_the_end({.waits = {false, true}, .opens = {false, true}, .stops = true},
+                   child_thread<0>(), completer());
+}
+
+void end_behind_a_shield() {
+    run_to_the_end({.waits = {false, true},
+                    .opens = {false, true},
+                    .kind = scope_kind::shielded,
+                    .stops = true},
+                   child_thread<0>(), completer());
+}
+
 const model::scenario scenarios[] = {
     {"children end", children_end, {.reduce = true}},
     {"children end, and a stop", children_end_and_stop, {.stale_reads = 1, .reduce = true}},
@@ -293,6 +325,12 @@ const model::scenario scenarios[] = {
     {"a shielded child, and a stop", shielded_child_and_stop, {.stale_reads = 0, .reduce = true}},
     {"stopped before", stopped_before, {.stale_reads = 1, .reduce = true}},
     {"both wait", both_wait, {.stale_reads = 0, .reduce = true}},
+    {"the end before the children", end_before_the_children, {.stale_reads = 0, .reduce = true}},
+    {"the end while a child waits", end_while_a_child_waits, {.stale_reads = 0, .reduce = true}},
+    {"the end while a child waits in a scope",
+     end_while_a_child_waits_in_a_scope,
+     {.stale_reads = 0, .reduce = true}},
+    {"the end behind a shield", end_behind_a_shield, {.stale_reads = 0, .reduce = true}},
 };
 
 }  // namespace

@@ -1,46 +1,25 @@
 // SPDX-License-Identifier: MIT
 
 // Model of a task group (group_core.hpp) with its scope: children end, fail, wait, wait for their
-// turn and spawn each other, while the body ends or fails and the task is stopped. The group lies
-// in the frame of the parent, which goes when that goes on; a child frees itself when it has ended.
+// turn and spawn each other, while the body ends or fails, the task is stopped, and its runtime
+// ends. The group lies in the frame of the parent, which goes when that goes on, or is destroyed; a
+// child frees itself when it has ended.
 
-#include <weft/detail/branch/operation_word.hpp>
-#include <weft/detail/branch/scope.hpp>
 #include <weft/detail/task/group_core.hpp>
 
+#include "children_in_scopes.hpp"
+#include "ending_runtime.hpp"
 #include "explorer.hpp"
 
 namespace model = weft::model;
 using layer = model::model_layer;
+using model::branch;
 using order = std::memory_order;
-using weft::detail::suspend_outcome;
 
 namespace {
 
-struct branch;
-using scope = weft::detail::basic_scope<layer, branch>;
-using nested_scope = weft::detail::basic_nested_scope<layer, branch>;
-using member = weft::detail::basic_scope_member<layer, branch>;
-
-// What a child waits for: only a stop ends it.
-struct object {
-    layer::atomic<branch*> registered{nullptr};
-
-    bool take(branch* expected) {
-        return registered.compare_exchange_strong(expected, nullptr, order::acq_rel,
-                                                  order::relaxed);
-    }
-};
-
-struct branch {
-    weft::detail::operation_word<layer> word;
-    layer::var<branch*> next{nullptr};
-    layer::var<object*> waits_on{nullptr};  // Null: the parent, which waits for its children.
+struct child : model::child_branch {
     layer::var<int> number{0};
-};
-
-struct child : branch {
-    member membership{*this};
 };
 
 using core = weft::detail::group_core<layer, branch>;
@@ -48,7 +27,7 @@ using core = weft::detail::group_core<layer, branch>;
 // In the parent's frame.
 struct group {
     core decides;
-    nested_scope inside;
+    model::nested_scope inside;
     layer::var<int> failure{0};
 
     explicit group(std::size_t limit) : decides(limit) {}
@@ -64,17 +43,20 @@ struct plan {
     // before.
     int children = 2;
     bool stops = false;
+    bool completes = false;  // What a child waits for may happen.
 };
 
 struct world {
     branch parent;
-    scope* root = model::make<scope>(&parent);
+    model::scope* root = model::make<model::scope>(&parent);
     group* opened = nullptr;
     child* children[3];
     layer::atomic<bool> queued[3] = {false, false, false};
-    object awaited[3];
+    model::awaited_object awaited[3];
+    model::ending_runtime runtime;
     plan how;
     model::shared<int> parent_resumed{0};
+    model::shared<int> spawned{0};
     model::shared<int> started{0};
     model::shared<int> ended{0};
     model::shared<int> running{0};
@@ -85,15 +67,17 @@ struct world {
 world* all;
 
 void resume_parent() {
+    const auto step = all->runtime.begin_step();
+    if (!step) return;
     ++all->parent_resumed;
     model::check(all->parent_resumed == 1, "the parent is resumed twice");
-    model::check(all->ended == all->how.children, "a child is left behind");
+    model::check(all->ended == all->spawned, "a child is left behind");
     all->failure = all->opened->failure;
     all->opened->inside.close(all->parent);
     model::destroy(all->opened);
 }
 
-void cancel_parked(branch* parked);
+void stop(model::scope& stopped);
 
 void fail(int who) {
     if (!all->opened->decides.fail()) {
@@ -101,7 +85,7 @@ void fail(int who) {
         return;
     }
     all->opened->failure = who;
-    cancel_parked(all->opened->inside.stop(false));
+    stop(all->opened->inside);
 }
 
 // As group_child::finish().
@@ -113,58 +97,43 @@ void finish(child& self, bool failed) {
     ++all->ended;
     const core::end_decision decided = all->opened->decides.end();
     if (decided.next != nullptr) {
-        all->queued[decided.next->number - 1].store(true, order::release);
+        const child& next = static_cast<child&>(*decided.next);
+        all->queued[next.number - 1].store(true, order::release);
     }
     if (decided.last && all->parent.word.complete()) resume_parent();
 }
 
-// A child goes on after its wait, which a stop has ended.
+// A child goes on after its wait.
 void go_on(child& self) {
-    model::check(self.word.stop_requested(), "it waits for a stop");
+    const auto step = all->runtime.begin_step();
+    if (!step) return;
+    model::check(self.word.stop_requested() || all->how.completes, "it waits for a stop");
     finish(self, false);
 }
 
-void cancel_parked(branch* parked) {
-    while (parked != nullptr) {
-        branch* cancelled = parked;
-        parked = cancelled->next;
-        object* const on = cancelled->waits_on;
-        if (on != nullptr && on->take(cancelled)) {
-            cancelled->word.withdrawn();
-            go_on(static_cast<child&>(*cancelled));
-        } else if (cancelled->word.let_go()) {
-            model::check(cancelled == &all->parent, "who is that?");
+void stop(model::scope& stopped) {
+    model::cancel_parked(stopped.stop(false), [](branch& cancelled) {
+        if (&cancelled == &all->parent) {
             resume_parent();
+        } else {
+            go_on(static_cast<child&>(cancelled));
         }
-    }
+    });
 }
 
 void spawn(int which) {
     child& added = *all->children[which];
+    ++all->spawned;
     all->opened->inside.enter(added.membership);
     if (all->opened->decides.add(added)) all->queued[which].store(true, order::release);
 }
 
-void wait_on(child& self, object& on) {
-    self.waits_on = &on;
-    if (self.word.stop_requested()) return go_on(self);
-    on.registered.store(&self, order::release);
-    switch (self.word.suspend()) {
-    case suspend_outcome::suspended: return;
-    case suspend_outcome::completed: model::fail("nobody completes it");
-    case suspend_outcome::stopped:
-        if (on.take(&self)) {
-            self.word.withdrawn();
-        } else if (!self.word.let_go()) {
-            return;
-        }
-        return go_on(self);
-    }
-}
-
 // By the worker that takes it from the queue.
 void run_child(int which) {
+    if (!all->runtime.await_work([which] { return all->queued[which].peek(); })) return;
     while (!all->queued[which].load(order::acquire)) layer::pause();
+    const auto step = all->runtime.begin_step();
+    if (!step) return;
     child& self = *all->children[which];
     ++all->running;
     model::check(all->how.limit == 0 || all->running <= static_cast<int>(all->how.limit),
@@ -174,7 +143,9 @@ void run_child(int which) {
     switch (all->how.child_ways[which]) {
     case way::ends: return finish(self, false);
     case way::fails: return finish(self, true);
-    case way::waits: return wait_on(self, all->awaited[which]);
+    case way::waits:
+        if (model::wait_on(self, all->awaited[which])) go_on(self);
+        return;
     case way::spawns: spawn(which + 1); return finish(self, false);
     }
 }
@@ -189,34 +160,33 @@ void run_parent() {
     }
     if (all->how.body == way::fails) fail(3);
     self.waits_on = nullptr;
-    if (all->opened->decides.leave()) return resume_parent();
-    switch (self.word.suspend()) {
-    case suspend_outcome::suspended: return;
-    case suspend_outcome::completed: return resume_parent();
-    case suspend_outcome::stopped:
-        if (self.word.let_go()) resume_parent();
-    }
+    if (all->opened->decides.leave() || model::park(self)) resume_parent();
 }
 
-template <class... Threads>
-void run(plan how, Threads... threads) {
-    world here;
+void set_up(world& here, const plan& how) {
     for (int i = 0; i < 3; ++i) {
         here.children[i] = model::make<child>();
         here.children[i]->number = i + 1;
     }
     here.how = how;
     all = &here;
+}
+
+template <class... Threads>
+void run(plan how, Threads... threads) {
+    world here;
+    set_up(here, how);
     model::run_threads(model::named_thread{"parent", run_parent},
                        model::named_thread{"first", [] { run_child(0); }},
                        model::named_thread{"second", [] { run_child(1); }}, threads...);
     model::check(here.parent_resumed == 1, "the parent waits for ever");
+    model::check(here.ended == how.children, "a child is left behind");
     model::check(here.parent.word.stop_requested() == how.stops, "a stop is lost, or leaks");
     model::destroy(here.root);
 }
 
 auto stopper() {
-    return model::named_thread{"stop", [] { cancel_parked(all->root->stop(false)); }};
+    return model::named_thread{"stop", [] { stop(*all->root); }};
 }
 
 void children_end() {
@@ -282,6 +252,78 @@ void child_spawns_at_the_limit() {
     model::check(all->started == 2, "a child is lost");
 }
 
+// ---- the end of a runtime
+
+// As runtime_core::destroy_suspended(), after all were stopped and the workers have left: children
+// are destroyed where they wait, or wait for their turn, and then the frame with the group.
+void end_runtime() {
+    stop(*all->root);
+    all->runtime.end();
+    if (all->parent_resumed == 1) return;
+    branch* left = nullptr;
+    all->root->for_each_branch([&](branch& found) {
+        if (&found == &all->parent) return;
+        found.next = left;
+        left = &found;
+    });
+    int destroyed = 0;
+    for (; left != nullptr; ++destroyed) {
+        child& each = static_cast<child&>(*left);
+        left = left->next;
+        model::destroy_wait(each);
+        all->opened->inside.leave(each.membership);
+        model::destroy(&each);
+    }
+    model::check(all->ended + destroyed == all->spawned, "a child is forgotten");
+    ++all->parent_resumed;
+    all->opened->inside.close(all->parent, false);
+    model::destroy(all->opened);
+}
+
+// All were spawned before the end begins, and the first one waits already.
+template <class... Threads>
+void run_to_the_end(plan how, Threads... threads) {
+    world here;
+    set_up(here, how);
+    here.runtime.will_end();
+    run_parent();
+    run_child(0);
+    model::run_threads(model::named_thread{"end", end_runtime}, threads...);
+    model::check(here.parent_resumed == 1, "the parent waits for ever");
+    for (const model::awaited_object& each : here.awaited) {
+        model::check(each.registered.peek() == nullptr, "an operation is left on its object");
+    }
+    model::destroy(here.root);
+}
+
+void complete_first() {
+    branch* waiting = all->awaited[0].take_any();
+    if (waiting != nullptr && waiting->word.complete()) go_on(static_cast<child&>(*waiting));
+}
+
+void end_while_a_child_waits() {
+    run_to_the_end({.child_ways = {way::waits, way::ends}, .stops = true, .completes = true},
+                   model::named_thread{"second", [] { run_child(1); }},
+                   model::named_thread{"completer", complete_first});
+}
+
+void end_before_the_turn() {
+    run_to_the_end(
+        {.child_ways = {way::waits, way::ends}, .limit = 1, .stops = true, .completes = true},
+        model::named_thread{"second", [] { run_child(1); }},
+        model::named_thread{"completer", complete_first});
+}
+
+void end_while_a_child_spawns() {
+    run_to_the_end({.child_ways = {way::waits, way::spawns},
+                    .limit = 2,
+                    .children = 3,
+                    .stops = true,
+                    .completes = true},
+                   model::named_thread{"second", [] { run_child(1); }},
+                   model::named_thread{"completer", complete_first});
+}
+
 // There is no reason to look at old values: all that children share is under a lock.
 constexpr model::explore_options reduced = {.stale_reads = 0, .reduce = true};
 
@@ -298,6 +340,9 @@ const model::scenario scenarios[] = {
     {"a child spawns", child_spawns, reduced},
     {"a child spawns at the limit", child_spawns_at_the_limit, reduced},
     {"three at the limit", three_at_the_limit, reduced},
+    {"the end while a child waits", end_while_a_child_waits, reduced},
+    {"the end before the turn", end_before_the_turn, reduced},
+    {"the end while a child spawns", end_while_a_child_spawns, reduced},
 };
 
 }  // namespace
