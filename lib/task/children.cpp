@@ -8,7 +8,6 @@
 #include <weft/detail/task/awaiter.hpp>
 #include <weft/detail/task/first_awaiter.hpp>
 
-#include <atomic>
 #include <stdexcept>
 
 namespace weft::detail {
@@ -52,20 +51,9 @@ bool children_operation::start(branch& waiter) noexcept {
     return park(waiter, *this);
 }
 
-// In the order of the modifications of one word; what the children did reaches the parent through
-// the join, and each other not at all, hence relaxed.
 [[gnu::hot]]
 void children_operation::decide(awaited_child& ended) noexcept {
-    const bool value = ended.gave_value();
-    if (rule_ == first_rule::failure ? value : rule_ == first_rule::value && !value) { return; }
-    if (rule_ == first_rule::end && ended.never_started()) { return; }
-    awaited_child* nobody = nullptr;
-    if (!first_.compare_exchange_strong(nobody, &ended, std::memory_order_relaxed,
-                                        std::memory_order_relaxed)) {
-        return;
-    }
-    if (rule_ == first_rule::failure) { return; }
-    // The scope that was opened for the children: this one has not left it.
+    if (!first_.decide(ended)) [[likely]] { return; }
     branch_list readied;
     stop_scope(*ended.innermost, false, readied);
     make_ready(readied);

@@ -2,18 +2,15 @@
 //
 // The wait for children that start together: of when_all, when_any and race. What they are, and
 // why they may lie in the frame of their parent, is at the head of child_branch.hpp; how the wait
-// ends, at that of child_join.hpp.
-//
-// What decides is which child came first: to fail (when_all), to end in any way (when_any), or to
-// give a value (race). A child that has ended swaps itself into `first_` if nobody is there; in the
-// last two cases it then stops the scope that was opened for the children. The parent reads it
-// after the join, which orders all.
+// ends, at that of child_join.hpp; and which of them decides how it ends, at that of
+// first_child.hpp.
 #pragma once
 
 #include <weft/detail/base/compiler.hpp>
 #include <weft/detail/base/layer.hpp>
 #include <weft/detail/branch/child_branch.hpp>
 #include <weft/detail/sched/promise.hpp>
+#include <weft/detail/task/first_child.hpp>
 #include <weft/task.hpp>
 
 #include <coroutine>
@@ -55,13 +52,6 @@ private:
     children_operation* of_ = nullptr;
 };
 
-/// Which child is the first one, and what that means to the others.
-enum class first_rule : std::uint8_t {
-    failure,  ///< The first one that fails; the others go on.
-    end,      ///< The first one that ends; the others are stopped.
-    value,    ///< The first one that gives a value; the others are stopped.
-};
-
 /// See the head of this file. Resumes the parent on the worker on which the last child ended.
 class children_operation : public operation {
 public:
@@ -73,7 +63,7 @@ public:
 
 protected:
     explicit children_operation(first_rule rule) noexcept
-        : operation(false, wait_reason::children), rule_(rule) {}
+        : operation(false, wait_reason::children), first_(rule) {}
     ~children_operation() = default;
 
     /// Before it is awaited.
@@ -82,7 +72,7 @@ protected:
     // For await_resume().
 
     /// Who came first; null if nobody did.
-    awaited_child* first() const noexcept { return first_.load(std::memory_order_relaxed); }
+    awaited_child* first() const noexcept { return first_.get(); }
     /// Reports the failures of all but that of `thrown`: as suppressed.
     void report_suppressed(const awaited_child* thrown) const noexcept;
     /// For when_all: throws the first failure, and reports the others.
@@ -94,8 +84,7 @@ private:
 
     std::span<awaited_child> children_;
     child_join<layer> left_;
-    layer::atomic<awaited_child*> first_{nullptr};
-    first_rule rule_;
+    first_child<layer, awaited_child> first_;
 };
 
 /// Makes an awaiter of an operation that waits for children, which is pinned and cannot be taken
