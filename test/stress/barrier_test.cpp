@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
+#include "stress/random_stop.hpp"
+#include "stress/wait_account.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -18,16 +21,16 @@
 // again then, and drop out one after the other.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
+using weft::test::side_by_side;
+using weft::test::with_random_stop;
 
 namespace {
 
 constexpr unsigned parties = 6;
 
-struct account {
-    std::atomic<std::uint64_t> passed{0}, late{0}, stopped{0}, wrong{0};
+struct account : weft::test::wait_account {
     std::atomic<std::uint64_t> phases{0};
-
-    std::uint64_t ended() const { return passed + late + stopped; }
 };
 
 struct count_phase {
@@ -36,8 +39,8 @@ struct count_phase {
 };
 using meeting = weft::barrier<count_phase>;
 
-weft::task<weft::result<void>> arrive(meeting& at) {
-    co_return co_await weft::as_result(at.arrive_and_wait());
+weft::task<> arrive(meeting& at, weft::result<void>& passed) {
+    passed = co_await weft::as_result(at.arrive_and_wait());
 }
 
 /// Arrives once, in one of several ways. True: it has passed.
@@ -45,16 +48,13 @@ weft::task<bool> arrive_somehow(meeting& at, account& all, std::minstd_rand& ran
     weft::result<void> passed;
     switch (random() % 4) {
     case 0: {
-        passed = co_await weft::as_result(
-            weft::with_timeout(std::chrono::nanoseconds(random() % 8'000), at.arrive_and_wait()));
+        passed = co_await hurried(at.arrive_and_wait(), random);
         break;
     }
     case 1: {
-        auto inner = weft::co_spawn(arrive, std::ref(at));
-        for (unsigned yields = random() % 4; yields != 0; --yields) co_await weft::yield();
-        inner.request_stop();
-        auto ended = co_await weft::as_result(std::move(inner));
-        passed = ended ? *ended : weft::result<void>(tl::unexpect, ended.error());
+        // What it is if that is stopped before it starts.
+        passed = weft::failure(std::make_error_code(std::errc::operation_canceled));
+        co_await with_random_stop(arrive(at, passed), random, {.longest = 4});
         break;
     }
     default: {
@@ -62,18 +62,7 @@ weft::task<bool> arrive_somehow(meeting& at, account& all, std::minstd_rand& ran
         break;
     }
     }
-    if (passed) {
-        ++all.passed;
-        co_return true;
-    }
-    if (passed.error() == std::errc::timed_out) {
-        ++all.late;
-    } else if (passed.error() == std::errc::operation_canceled) {
-        ++all.stopped;
-    } else {
-        ++all.wrong;
-    }
-    co_return false;
+    co_return all.note(passed);
 }
 
 weft::task<> take_part(meeting& at, account& all, std::uint64_t phases, unsigned seed,
@@ -89,6 +78,15 @@ weft::task<> take_part(meeting& at, account& all, std::uint64_t phases, unsigned
     at.arrive_and_drop();
 }
 
+weft::task<> storm_task(meeting& at, account& all, std::uint64_t fewest, unsigned seed,
+                        weft::test::watchdog& dog) {
+    std::vector<weft::task<>> tasks;
+    for (unsigned who = 0; who < parties; ++who) {
+        tasks.push_back(take_part(at, all, fewest + 50 * who, seed + who, dog));
+    }
+    co_await side_by_side(std::move(tasks));
+}
+
 void storm(unsigned processors) {
     const unsigned seed = std::random_device{}();
     INFO("seed " << seed);
@@ -98,16 +96,11 @@ void storm(unsigned processors) {
     weft::test::watchdog dog(60s, [&] { return weft::test::describe(runtime.statistics()); });
     account all;
     meeting at(parties, count_phase{&all});
-    std::vector<weft::join_handle<void>> tasks;
-    for (unsigned who = 0; who < parties; ++who) {
-        tasks.push_back(runtime.co_spawn(take_part, std::ref(at), std::ref(all), fewest + 50 * who,
-                                         seed + who, std::ref(dog)));
-    }
-    for (auto& each : tasks) each.get();
+    runtime.co_spawn(storm_task, std::ref(at), std::ref(all), fewest, seed, std::ref(dog)).get();
     CHECK(all.wrong == 0);
     // The last one to drop out ends a phase as well.
     CHECK(all.phases == fewest + 50 * (parties - 1) + 1);
-    CHECK(all.passed == parties * fewest + 50 * parties * (parties - 1) / 2);
+    CHECK(all.done == parties * fewest + 50 * parties * (parties - 1) / 2);
     CHECK(all.late != 0);
     CHECK(all.stopped != 0);
     CHECK(all.ended() >= total);

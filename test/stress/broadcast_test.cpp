@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
+#include "stress/random_stop.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -19,6 +21,9 @@
 // order, and each must see the last value and the end.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
+using weft::test::side_by_side;
+using weft::test::with_random_stop;
 
 namespace {
 
@@ -71,8 +76,7 @@ weft::task<> receive_some(weft::broadcast<message>::receiver& from, account& all
     std::minstd_rand random(seed);
     for (std::size_t left = 1 + random() % 100; left != 0 && !own.ended; --left) {
         if (random() % 4 == 0) {
-            const auto got = co_await weft::as_result(
-                weft::with_timeout(std::chrono::nanoseconds(random() % 8'000), from.recv()));
+            const auto got = co_await hurried(from.recv(), random);
             if (got) {
                 note(*got, all, own);
             } else if (got.error() == std::errc::timed_out) {
@@ -99,14 +103,8 @@ weft::task<> receive_all(weft::broadcast<message>::receiver from, account& all,
     std::minstd_rand random(seed);
     received_so_far own;
     while (!own.ended) {
-        auto inner = weft::co_spawn(receive_some, std::ref(from), std::ref(all), std::ref(own),
-                                    static_cast<unsigned>(random()));
-        if (random() % 2 == 0) {
-            for (unsigned yields = random() % 16; yields != 0; --yields) co_await weft::yield();
-            inner.request_stop();
-        }
-        // One that was stopped before it started is destroyed, and throws.
-        static_cast<void>(co_await weft::as_result(std::move(inner)));
+        co_await with_random_stop(receive_some(from, all, own, static_cast<unsigned>(random())),
+                                  random);
         dog.progress();
     }
     all.received += own.received;
@@ -117,19 +115,19 @@ weft::task<> receive_all(weft::broadcast<message>::receiver from, account& all,
 weft::task<> storm_task(std::size_t capacity, std::uint64_t count, unsigned seed, account& all,
                         weft::test::watchdog& dog) {
     weft::broadcast<message> values(capacity);
-    std::vector<weft::join_handle<void>> sending;
-    std::vector<weft::join_handle<void>> receiving;
+    std::vector<weft::task<>> sending;
+    std::vector<weft::task<>> receiving;
     for (unsigned i = 0; i < receivers; ++i) {
-        receiving.push_back(weft::co_spawn(receive_all, values.subscribe(), std::ref(all),
-                                           senders * count, seed + 100 + i, std::ref(dog)));
+        receiving.push_back(
+            receive_all(values.subscribe(), all, senders * count, seed + 100 + i, dog));
     }
     for (unsigned who = 0; who < senders; ++who) {
-        sending.push_back(weft::co_spawn(send_all, std::ref(values), std::ref(all), unsigned(who),
-                                         std::uint64_t(count), seed + who));
+        sending.push_back(send_all(values, all, who, count, seed + who));
     }
-    for (auto& each : sending) co_await std::move(each);
+    auto received = weft::co_spawn(side_by_side(std::move(receiving)));
+    co_await side_by_side(std::move(sending));
     values.close();
-    for (auto& each : receiving) co_await std::move(each);
+    co_await std::move(received);
 }
 
 void storm(unsigned processors, std::size_t capacity) {
@@ -147,54 +145,73 @@ void storm(unsigned processors, std::size_t capacity) {
     CHECK(all.sent == senders * count);
     CHECK(all.received + all.lost == receivers * all.sent);
     CHECK(all.received >= receivers);
+    CHECK(all.stopped != 0);
 }
 
 // -------------------------------------------------------------------------------------------------
 // A watch.
 
-weft::task<> see_changes(weft::watch<std::uint64_t>::receiver from, account& all,
-                         std::uint64_t last, unsigned seed, weft::test::watchdog& dog) {
+using change_receiver = weft::watch<std::uint64_t>::receiver;
+
+/// What one receiver has seen.
+struct seen_so_far {
+    std::uint64_t value = 0;
+    bool ended = false;
+};
+
+/// Waits for changes for a while, or until it is stopped.
+weft::task<> see_some(change_receiver& from, account& all, seen_so_far& seen, unsigned seed) {
     std::minstd_rand random(seed);
-    std::uint64_t seen = 0;
-    for (;;) {
-        std::shared_ptr<const std::uint64_t> value;
-        if (random() % 4 == 0) {
-            const auto changed = co_await weft::as_result(
-                weft::with_timeout(std::chrono::nanoseconds(random() % 8'000), from.changed()));
-            if (!changed) {
-                if (changed.error() != std::errc::timed_out) ++all.wrong;
+    for (std::size_t left = 1 + random() % 100; left != 0 && !seen.ended; --left) {
+        const auto changed = random() % 4 == 0 ? co_await hurried(from.changed(), random)
+                                               : co_await weft::as_result(from.changed());
+        if (!changed) {
+            if (changed.error() == std::errc::timed_out) {
                 ++all.late;
                 continue;
             }
-            value = *changed;
-        } else {
-            value = co_await from.changed();
+            if (changed.error() != std::errc::operation_canceled) ++all.wrong;
+            ++all.stopped;
+            co_return;
         }
-        if (value == nullptr) break;
-        if (*value <= seen) ++all.wrong;
-        seen = *value;
+        if (*changed == nullptr) {
+            seen.ended = true;
+            co_return;
+        }
+        if (**changed <= seen.value) ++all.wrong;
+        seen.value = **changed;
         ++all.received;
+    }
+}
+
+weft::task<> see_changes(change_receiver from, account& all, std::uint64_t last, unsigned seed,
+                         weft::test::watchdog& dog) {
+    std::minstd_rand random(seed);
+    seen_so_far seen;
+    while (!seen.ended) {
+        co_await with_random_stop(see_some(from, all, seen, static_cast<unsigned>(random())),
+                                  random);
         dog.progress();
     }
-    if (seen != last) ++all.wrong;
+    if (seen.value != last) ++all.wrong;
 }
 
 weft::task<> watch_task(std::uint64_t count, unsigned seed, account& all,
                         weft::test::watchdog& dog) {
     weft::watch<std::uint64_t> value(0);
     std::minstd_rand random(seed);
-    std::vector<weft::join_handle<void>> receiving;
+    std::vector<weft::task<>> receiving;
     for (unsigned i = 0; i < receivers; ++i) {
-        receiving.push_back(weft::co_spawn(see_changes, value.subscribe(), std::ref(all),
-                                           std::uint64_t(count), seed + 1 + i, std::ref(dog)));
+        receiving.push_back(see_changes(value.subscribe(), all, count, seed + 1 + i, dog));
     }
+    auto seeing = weft::co_spawn(side_by_side(std::move(receiving)));
     for (std::uint64_t i = 1; i <= count; ++i) {
         value.set(i);
         ++all.sent;
         if (random() % 4 == 0) co_await weft::yield();
     }
     value.close();
-    for (auto& each : receiving) co_await std::move(each);
+    co_await std::move(seeing);
 }
 
 void watch_storm(unsigned processors) {
@@ -208,6 +225,7 @@ void watch_storm(unsigned processors) {
     CHECK(all.wrong == 0);
     CHECK(all.sent == count);
     CHECK(all.received >= receivers);
+    CHECK(all.stopped != 0);
 }
 
 }  // namespace

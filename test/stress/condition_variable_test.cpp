@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
+#include "stress/random_stop.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -21,6 +23,9 @@
 // would leave a task asleep beside what it waits for; each value is received once.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
+using weft::test::side_by_side;
+using weft::test::with_random_stop;
 
 namespace {
 
@@ -32,7 +37,7 @@ struct account {
     std::deque<std::uint64_t> values;
     std::uint64_t left = 0;  // Values that are still to be received.
     std::atomic<bool> inside{false};
-    std::atomic<std::uint64_t> sent{0}, received{0}, sum{0}, late{0}, wrong{0};
+    std::atomic<std::uint64_t> sent{0}, received{0}, sum{0}, late{0}, stopped{0}, wrong{0};
 };
 
 using guard = weft::unique_lock<weft::mutex>;
@@ -45,9 +50,7 @@ weft::task<bool> wait_for(account& all, weft::condition_variable& changed, guard
         if (random() % 4 != 0) {
             co_await changed.wait(held);
         } else {
-            const std::chrono::nanoseconds time(random() % 20'000);
-            const auto waited =
-                co_await weft::as_result(weft::with_timeout(time, changed.wait(held)));
+            const auto waited = co_await hurried(changed.wait(held), random);
             if (!waited) {
                 ++all.late;
                 if (waited.error() != std::errc::timed_out) ++all.wrong;
@@ -96,30 +99,35 @@ weft::task<> stand_in_line(account& all, weft::condition_variable& changed) {
     guard held = co_await all.m.scoped_lock();
     const auto waited = co_await weft::as_result(changed.wait(held));
     if (!held) ++all.wrong;
-    if (waited) changed.notify_one();  // It was another one's.
+    if (waited) {
+        changed.notify_one();  // It was another one's.
+    } else {
+        ++all.stopped;
+    }
+}
+
+/// Has somebody stand in line until all was received.
+weft::task<> keep_in_line(account& all, weft::condition_variable& changed, std::uint64_t total,
+                          unsigned seed) {
+    std::minstd_rand random(seed);
+    while (all.received < total) {
+        co_await with_random_stop(stand_in_line(all, changed), random,
+                                  {.longest = 8, .always = true});
+    }
 }
 
 weft::task<> storm_task(account& all, std::size_t count, unsigned seed, weft::test::watchdog& dog) {
     constexpr unsigned parties = 4;
-    std::minstd_rand random(seed);
-    all.left = parties * count;
-    std::vector<weft::join_handle<void>> tasks;
+    const std::uint64_t total = parties * count;
+    all.left = total;
+    std::vector<weft::task<>> tasks;
     for (unsigned who = 0; who < parties; ++who) {
-        tasks.push_back(weft::co_spawn(send_all, std::ref(all), std::size_t(count),
-                                       std::uint64_t(who * count), seed + who));
-        tasks.push_back(
-            weft::co_spawn(receive_all, std::ref(all), seed + 100 + who, std::ref(dog)));
+        tasks.push_back(send_all(all, count, who * count, seed + who));
+        tasks.push_back(receive_all(all, seed + 100 + who, dog));
     }
-    while (all.received < parties * count) {
-        auto one = weft::co_spawn(stand_in_line, std::ref(all), std::ref(all.not_empty));
-        auto other = weft::co_spawn(stand_in_line, std::ref(all), std::ref(all.not_full));
-        for (auto i = random() % 8; i != 0; --i) co_await weft::yield();
-        one.request_stop();
-        other.request_stop();
-        static_cast<void>(co_await weft::as_result(std::move(one)));
-        static_cast<void>(co_await weft::as_result(std::move(other)));
-    }
-    for (auto& each : tasks) co_await std::move(each);
+    tasks.push_back(keep_in_line(all, all.not_empty, total, seed + 200));
+    tasks.push_back(keep_in_line(all, all.not_full, total, seed + 201));
+    co_await side_by_side(std::move(tasks));
 }
 
 void storm(unsigned processors) {
@@ -138,6 +146,8 @@ void storm(unsigned processors) {
     }
     const std::uint64_t total = 4 * count;
     CHECK(all.wrong == 0);
+    CHECK(all.late != 0);
+    CHECK(all.stopped != 0);
     CHECK(all.sent == total);
     CHECK(all.received == total);
     CHECK(all.sum == total * (total - 1) / 2);

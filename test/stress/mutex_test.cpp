@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "stress/hurried.hpp"
-#include "support/catch.hpp"
-#include "support/scale.hpp"
-#include "support/watchdog.hpp"
+#include "stress/lock_storm.hpp"
 
 #include <weft/weft.hpp>
 
@@ -10,11 +8,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <random>
 #include <string>
 #include <system_error>
-#include <vector>
 
 // Storms at a mutex: many tasks lock it, try to, hold it over suspensions, and are stopped at any
 // point, by timeouts and by others (Tokio 2854, 3215). Sections never overlap, and each wait ends.
@@ -27,21 +23,32 @@ namespace {
 struct account {
     weft::mutex m;
     std::uint64_t guarded = 0;  // Written in sections only.
-    std::atomic<std::uint64_t> sections{0}, missed{0}, wrong{0};
+    std::atomic<std::uint64_t> entered{0}, missed{0}, late{0}, stopped{0}, wrong{0};
     std::atomic<bool> inside{false};
 
-    /// A section, from construction to destruction.
-    struct section {
-        explicit section(account& in) : all(in) {
-            if (all.inside.exchange(true)) ++all.wrong;
-            ++all.guarded;
-            ++all.sections;
-        }
-        ~section() { all.inside = false; }
-        section(const section&) = delete;
-        section& operator=(const section&) = delete;
-        account& all;
-    };
+    std::uint64_t sections() const { return entered; }
+    std::string describe() const {
+        return std::to_string(entered) + " sections, held by task " + std::to_string(m.holder());
+    }
+    void check_free() {
+        CHECK(guarded == entered);
+        CHECK(missed != 0);
+        CHECK(m.try_lock());
+        m.unlock();
+    }
+};
+
+/// A section, from construction to destruction.
+struct section {
+    explicit section(account& in) : all(in) {
+        if (all.inside.exchange(true)) ++all.wrong;
+        ++all.guarded;
+        ++all.entered;
+    }
+    ~section() { all.inside = false; }
+    section(const section&) = delete;
+    section& operator=(const section&) = delete;
+    account& all;
 };
 
 /// One section, or none. True: its scope was stopped.
@@ -56,14 +63,16 @@ weft::task<bool> take_turn(account& all, std::minstd_rand& random) {
                                   : co_await weft::as_result(all.m.scoped_lock());
         if (locked) {
             held = *std::move(locked);
+        } else if (locked.error() == std::errc::operation_canceled) {
+            ++all.stopped;
+            co_return true;
         } else {
-            ++all.missed;
-            if (locked.error() == std::errc::operation_canceled) co_return true;
+            ++all.late;
             if (choice > 2 || locked.error() != std::errc::timed_out) ++all.wrong;
         }
     }
     if (!held) co_return false;
-    const account::section here(all);
+    const section here(all);
     // Some sections suspend, and some last for longer than who waits is patient.
     if (choice == 3) co_await weft::yield();
     if (random() % 2048 == 0) co_await weft::as_result(weft::sleep_for(2ms));
@@ -77,60 +86,14 @@ weft::task<> take_turns(account& all, std::size_t count, unsigned seed) {
     }
 }
 
-weft::task<> storm_task(account& all, std::size_t count, bool stops, unsigned seed,
-                        weft::test::watchdog& dog) {
-    constexpr unsigned parties = 10;
-    std::minstd_rand random(seed);
-    for (std::size_t turns = 0; turns < count;) {
-        const std::size_t each = stops ? 50 : count / parties + 1;
-        std::vector<weft::join_handle<void>> tasks;
-        for (unsigned who = 0; who < parties; ++who) {
-            tasks.push_back(weft::co_spawn(take_turns, std::ref(all), std::size_t(each),
-                                           static_cast<unsigned>(random())));
-        }
-        for (unsigned i = 0; stops && i < parties / 2; ++i) {
-            const std::uint64_t until = all.sections + random() % each;
-            while (all.sections < until && !tasks.back().done()) co_await weft::yield();
-            tasks[random() % parties].request_stop();
-        }
-        for (auto& task : tasks) {
-            const auto ended = co_await weft::as_result(std::move(task));
-            if (!ended && !(stops && ended.error() == std::errc::operation_canceled)) ++all.wrong;
-        }
-        turns += each * parties;
-        dog.progress();
-    }
-}
-
-void storm(unsigned processors, bool stops) {
-    const unsigned seed = std::random_device{}();
-    INFO("seed " << seed);
-    const std::size_t count = weft::test::scaled_count(100'000, 1'000'000);
-    weft::runtime runtime({.processors = processors});
-    account all;
-    {
-        weft::test::watchdog dog(20s, [&] {
-            return std::to_string(all.sections) + " sections, held by task " +
-                   std::to_string(all.m.holder()) + "\n" +
-                   weft::test::describe(runtime.statistics());
-        });
-        runtime.co_spawn(storm_task, std::ref(all), count, stops, seed, std::ref(dog)).get();
-    }
-    CHECK(all.wrong == 0);
-    CHECK(all.guarded == all.sections);
-    if (!stops) CHECK(all.sections + all.missed >= count);
-    CHECK(all.m.try_lock());
-    all.m.unlock();
-}
-
 }  // namespace
 
 TEST_CASE("stress: sections of a mutex never overlap and nobody is forgotten, 2 processors",
           "[stress]") {
-    for (const bool stops : {false, true}) storm(2, stops);
+    weft::test::lock_storm<account>(2, take_turns);
 }
 
 TEST_CASE("stress: sections of a mutex never overlap and nobody is forgotten, 8 processors",
           "[stress]") {
-    for (const bool stops : {false, true}) storm(8, stops);
+    weft::test::lock_storm<account>(8, take_turns);
 }

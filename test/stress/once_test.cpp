@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "stress/random_stop.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -19,13 +20,15 @@
 // they are stopped and late on the way. Two must never do it at a time, and it must end well once.
 
 using namespace std::chrono_literals;
+using weft::test::side_by_side;
+using weft::test::with_random_stop;
 
 namespace {
 
 constexpr unsigned parties = 6;
 
 struct account {
-    std::atomic<std::uint64_t> calls{0}, failed{0}, late{0}, wrong{0};
+    std::atomic<std::uint64_t> calls{0}, failed{0}, late{0}, stopped{0}, wrong{0};
 };
 
 struct round {
@@ -58,10 +61,26 @@ weft::task<> work(round& of, account& all, unsigned random) {
     ++of.succeeded;
 }
 
-/// Calls until it is done.
-weft::task<> call_until_done(round& of, account& all, unsigned seed) {
+/// Counts what has come out of a call. True: of one that was stopped.
+bool note_failure(account& all, const std::runtime_error& thrown) {
+    const auto* const system = dynamic_cast<const std::system_error*>(&thrown);
+    if (system == nullptr) {
+        ++all.failed;
+    } else if (system->code() == std::errc::timed_out) {
+        ++all.late;
+    } else if (system->code() == std::errc::operation_canceled) {
+        ++all.stopped;
+        return true;
+    } else {
+        ++all.wrong;
+    }
+    return false;
+}
+
+/// Calls until it is done, or this is stopped.
+weft::task<> call_often(round& of, account& all, bool& done, unsigned seed) {
     std::minstd_rand random(seed);
-    for (bool done = false; !done;) {
+    while (!done) {
         ++all.calls;
         const bool hurried = random() % 4 == 0;
         const auto patience = std::chrono::nanoseconds(random() % 8'000);
@@ -75,16 +94,18 @@ weft::task<> call_until_done(round& of, account& all, unsigned seed) {
             }
             done = true;
         } catch (const std::runtime_error& error) {
-            // Also std::system_error, of a call that was late.
-            const auto* const system = dynamic_cast<const std::system_error*>(&error);
-            if (system == nullptr) {
-                ++all.failed;
-            } else if (system->code() == std::errc::timed_out) {
-                ++all.late;
-            } else {
-                ++all.wrong;
-            }
+            // Also std::system_error, of a call that was late or stopped.
+            if (note_failure(all, error)) co_return;
         }
+    }
+}
+
+weft::task<> call_until_done(round& of, account& all, unsigned seed) {
+    std::minstd_rand random(seed);
+    bool done = false;
+    while (!done) {
+        co_await with_random_stop(call_often(of, all, done, static_cast<unsigned>(random())),
+                                  random, {.longest = 8});
     }
     if (of.written != 1 || !of.initialised.is_done()) ++all.wrong;
     ++of.told_done;
@@ -94,12 +115,11 @@ weft::task<> rounds(std::size_t count, unsigned seed, account& all, weft::test::
     std::minstd_rand random(seed);
     while (all.calls < count) {
         round one;
-        std::vector<weft::join_handle<void>> tasks;
+        std::vector<weft::task<>> tasks;
         for (unsigned who = 0; who < parties; ++who) {
-            tasks.push_back(weft::co_spawn(call_until_done, std::ref(one), std::ref(all),
-                                           static_cast<unsigned>(random())));
+            tasks.push_back(call_until_done(one, all, static_cast<unsigned>(random())));
         }
-        for (auto& each : tasks) co_await std::move(each);
+        co_await side_by_side(std::move(tasks));
         if (one.succeeded != 1 || one.told_done != parties) ++all.wrong;
         dog.progress();
     }
@@ -121,6 +141,7 @@ void storm(unsigned processors) {
     CHECK(all.wrong == 0);
     CHECK(all.failed != 0);
     CHECK(all.late != 0);
+    CHECK(all.stopped != 0);
     CHECK(all.calls >= total);
 }
 

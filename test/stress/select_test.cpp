@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT
+#include "stress/random_stop.hpp"
+#include "stress/value_storm.hpp"
 #include "support/catch.hpp"
-#include "support/scale.hpp"
-#include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
 #include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,21 +20,13 @@
 // from whichever has one, beside timers that fire and stops that come at any moment. Each value is
 // received once or stays with its sender, and whoever waits is served.
 
-using namespace std::chrono_literals;
+using weft::test::message;
+using weft::test::value_account;
+using weft::test::value_parties;
+using weft::test::value_plan;
+using weft::test::with_random_stop;
 
 namespace {
-
-using message = std::unique_ptr<std::uint64_t>;
-
-constexpr unsigned parties = 4;
-
-struct account {
-    explicit account(weft::test::watchdog& all_of) : dog(all_of) {}
-
-    weft::test::watchdog& dog;
-    std::atomic<std::uint64_t> made{0}, sent{0}, kept{0}, received{0}, times{0}, wrong{0};
-    std::atomic<std::uint64_t> sum_sent{0}, sum_received{0};
-};
 
 struct channels {
     explicit channels(std::size_t capacity) : one(capacity), two(0), three(capacity) {}
@@ -49,7 +40,7 @@ std::chrono::nanoseconds a_while(std::minstd_rand& random) {
 /// The ways of one step: stopped by a deadline, beside a timer, without waiting, or plainly. The
 /// index of the case that was made; the timer and the case of not waiting count as `cases`.
 template <class... Cases>
-weft::task<weft::result<std::size_t>> one_step(std::minstd_rand& random, account& all,
+weft::task<weft::result<std::size_t>> one_step(std::minstd_rand& random, value_account& all,
                                                Cases... cases) {
     constexpr std::size_t none = sizeof...(Cases);
     switch (random() % 6) {
@@ -64,7 +55,7 @@ weft::task<weft::result<std::size_t>> one_step(std::minstd_rand& random, account
             const auto made = co_await weft::as_result(
                 weft::select(cases..., weft::sleep_for(a_while(random))));
             if (!made) co_return weft::failure(made.error());
-            if (made->index() == none) ++all.times;
+            if (made->index() == none) ++all.late;
             co_return made->index();
         }
         case 2: {
@@ -80,32 +71,52 @@ weft::task<weft::result<std::size_t>> one_step(std::minstd_rand& random, account
     }
 }
 
-weft::task<> send_all(channels& to, account& all, unsigned who, std::size_t count, unsigned seed) {
+struct sender : weft::test::value_sender {
+    // One of the three is sent; the others stay where they are. Null: it is not made yet.
+    message values[3] = {};
+};
+
+/// Sends for a while, or until it is stopped.
+weft::task<> send_some(channels& to, value_account& all, sender& self, unsigned seed) {
     std::minstd_rand random(seed);
-    for (std::uint64_t i = 1; i <= count; ++i) {
-        const std::uint64_t number = (std::uint64_t{who} << 32) | i;
-        // One of the three is sent; the others stay where they are.
-        message values[3];
-        for (auto& each : values) each = std::make_unique<std::uint64_t>(number);
-        ++all.made;
-        for (;;) {
-            const auto made = co_await one_step(random, all, to.one.send(std::move(values[0])),
-                                                to.two.send(std::move(values[1])),
-                                                to.three.send(std::move(values[2])));
-            std::size_t gone = 0;
-            for (const auto& each : values) gone += each == nullptr ? 1 : 0;
-            if (!made || *made == 3) {
-                if (gone != 0) ++all.wrong;  // It made no case and took a value all the same.
-                if (made) continue;
-                if (made.error() != weft::errc::closed) ++all.wrong;
-                ++all.kept;
+    message(&values)[3] = self.values;
+    for (std::size_t left = 1 + random() % 100; left != 0 && !self.done(); --left) {
+        if (values[0] == nullptr) {
+            for (auto& each : values) each = std::make_unique<std::uint64_t>(self.number());
+            ++all.made;
+        }
+        const auto made = co_await one_step(random, all, to.one.send(std::move(values[0])),
+                                            to.two.send(std::move(values[1])),
+                                            to.three.send(std::move(values[2])));
+        std::size_t gone = 0;
+        for (const auto& each : values) gone += each == nullptr ? 1 : 0;
+        if (!made || *made == 3) {
+            if (gone != 0) ++all.wrong;  // It made no case and took a value all the same.
+            if (made) continue;
+            if (made.error() == std::errc::operation_canceled) {
+                ++all.stopped;
                 co_return;
             }
-            if (gone != 1 || values[*made] != nullptr) ++all.wrong;
-            ++all.sent;
-            all.sum_sent += number;
-            break;
+            if (made.error() != weft::errc::closed) ++all.wrong;
+            ++all.kept;
+            self.closed = true;
+            co_return;
         }
+        if (gone != 1 || values[*made] != nullptr) ++all.wrong;
+        values[0] = nullptr;
+        ++all.sent;
+        all.sum_sent += self.number();
+        ++self.next;
+    }
+}
+
+weft::task<> send_all(channels& to, value_account& all, unsigned who, std::size_t count,
+                      unsigned seed) {
+    std::minstd_rand random(seed);
+    sender self{{.who = who, .count = count}};
+    while (!self.done()) {
+        co_await with_random_stop(send_some(to, all, self, static_cast<unsigned>(random())),
+                                  random);
     }
 }
 
@@ -119,18 +130,20 @@ std::optional<message> value_of(Made& made) {
     }
 }
 
-weft::task<> receive_all(channels& from, account& all, unsigned seed) {
+/// Receives for a while, or until it is stopped. False in `open`: that channel is closed.
+weft::task<> receive_some(channels& from, value_account& all, bool (&open)[3], unsigned seed) {
     std::minstd_rand random(seed);
-    bool open[3] = {true, true, true};
-    while (open[0] || open[1] || open[2]) {
+    const auto wait = [&from] {
+        return weft::select(from.one.recv(), from.two.recv(), from.three.recv());
+    };
+    for (std::size_t left = 1 + random() % 100; left != 0; --left) {
+        if (!open[0] && !open[1] && !open[2]) co_return;
         std::optional<message> got;
         std::size_t index = 0;
-        const auto wait = [&] {
-            return weft::select(from.one.recv(), from.two.recv(), from.three.recv());
-        };
         if (random() % 4 == 0) {
             auto made = co_await weft::as_result(weft::with_timeout(a_while(random), wait()));
             if (!made) {
+                if (made.error() == std::errc::operation_canceled) co_return;
                 if (made.error() != std::errc::timed_out) ++all.wrong;
                 continue;
             }
@@ -140,7 +153,7 @@ weft::task<> receive_all(channels& from, account& all, unsigned seed) {
             auto made = co_await weft::select(from.one.recv(), from.two.recv(), from.three.recv(),
                                               weft::sleep_for(a_while(random)));
             if (made.index() == 3) {
-                ++all.times;
+                ++all.late;
                 continue;
             }
             index = made.index();
@@ -163,65 +176,38 @@ weft::task<> receive_all(channels& from, account& all, unsigned seed) {
     }
 }
 
-weft::task<> storm_task(std::size_t capacity, std::size_t count, bool close_early, unsigned seed,
-                        account& all) {
-    channels between(capacity);
-    std::vector<weft::join_handle<void>> senders;
-    std::vector<weft::join_handle<void>> receivers;
-    for (unsigned who = 0; who < parties; ++who) {
-        senders.push_back(weft::co_spawn(send_all, std::ref(between), std::ref(all), who, count,
-                                         seed + who));
-        receivers.push_back(
-            weft::co_spawn(receive_all, std::ref(between), std::ref(all), seed + 100 + who));
+weft::task<> receive_all(channels& from, value_account& all, unsigned seed) {
+    std::minstd_rand random(seed);
+    bool open[3] = {true, true, true};
+    while (open[0] || open[1] || open[2]) {
+        co_await with_random_stop(receive_some(from, all, open, static_cast<unsigned>(random())),
+                                  random);
     }
-    if (close_early) {
-        std::minstd_rand random(seed + 200);
-        const std::uint64_t until = 1 + random() % (parties * count);
-        while (all.received < until) co_await weft::yield();
-        between.two.close();
-        between.one.close();
-        between.three.close();
-    }
-    for (auto& each : senders) co_await std::move(each);
-    for (auto* each : {&between.one, &between.two, &between.three}) each->close();
-    for (auto& each : receivers) co_await std::move(each);
 }
 
-void storm(unsigned processors, std::size_t capacity, bool close_early) {
-    const unsigned seed = std::random_device{}();
-    INFO("seed " << seed << ", capacity " << capacity);
-    const std::size_t rounds = close_early ? 20 : 1;
-    const std::size_t total = weft::test::scaled_count(50'000, 1'000'000);
-    const std::size_t count = total / (parties * rounds);
-    weft::runtime runtime({.processors = processors});
-    weft::test::watchdog dog(60s, [&] { return weft::test::describe(runtime.statistics()); });
-    for (std::size_t i = 0; i < rounds; ++i) {
-        account all(dog);
-        runtime
-            .co_spawn(storm_task, capacity, count, close_early, seed + static_cast<unsigned>(i),
-                      std::ref(all))
-            .get();
-        CHECK(all.wrong == 0);
-        CHECK(all.made == all.sent + all.kept);
-        CHECK(all.sent == all.received);
-        CHECK(all.sum_sent == all.sum_received);
-        if (!close_early) {
-            CHECK(all.received == parties * count);
-            CHECK(all.times != 0);
-        }
+weft::task<> storm(value_plan plan, value_account& all) {
+    channels between(plan.capacity);
+    std::vector<weft::task<>> senders;
+    std::vector<weft::task<>> receivers;
+    for (unsigned who = 0; who < value_parties; ++who) {
+        senders.push_back(send_all(between, all, who, plan.count, plan.seed + who));
+        receivers.push_back(receive_all(between, all, plan.seed + 100 + who));
     }
+    co_await send_and_receive(plan, all, std::move(senders), std::move(receivers), [&] {
+        for (auto* each : {&between.two, &between.one, &between.three}) each->close();
+    });
 }
 
 }  // namespace
 
 TEST_CASE("stress: selects lose and double no value, 2 processors", "[stress]") {
-    for (const std::size_t capacity : {0U, 2U}) storm(2, capacity, false);
+    for (const std::size_t capacity : {0U, 2U}) weft::test::value_storm(2, capacity, false, storm);
 }
 
 TEST_CASE("stress: selects lose and double no value, 8 processors", "[stress]") {
-    for (const std::size_t capacity : {0U, 2U}) storm(8, capacity, false);
+    for (const std::size_t capacity : {0U, 2U}) weft::test::value_storm(8, capacity, false, storm);
 }
 
 TEST_CASE("stress: a select that meets a close sends or keeps its value", "[stress]") {
-    for (const unsigned processors : {2U, 8U}) storm(processors, 1, true);
+    for (const unsigned processors : {2U, 8U}) weft::test::value_storm(processors, 1, true, storm);
 }

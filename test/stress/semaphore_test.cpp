@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "stress/hurried.hpp"
+#include "stress/random_stop.hpp"
+#include "stress/wait_account.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/watchdog.hpp"
@@ -19,34 +22,19 @@
 // and nobody may be left waiting.
 
 using namespace std::chrono_literals;
+using weft::test::hurried;
+using weft::test::side_by_side;
+using weft::test::wait_account;
+using weft::test::with_random_stop;
 
 namespace {
 
 constexpr unsigned parties = 8;
 constexpr std::size_t all_permits = 5;
 
-struct account {
-    std::atomic<std::uint64_t> acquired{0}, late{0}, stopped{0}, wrong{0};
+struct account : wait_account {
     std::atomic<std::size_t> in_use{0};
-
-    std::uint64_t ended() const { return acquired + late + stopped; }
 };
-
-/// Counts how a wait has ended. True: it has got what it waited for.
-bool note(account& all, const weft::result<void>& waited) {
-    if (waited) {
-        ++all.acquired;
-        return true;
-    }
-    if (waited.error() == std::errc::timed_out) {
-        ++all.late;
-    } else if (waited.error() == std::errc::operation_canceled) {
-        ++all.stopped;
-    } else {
-        ++all.wrong;
-    }
-    return false;
-}
 
 /// Gives its permits back also where the task is stopped while it uses them.
 class use {
@@ -75,12 +63,9 @@ weft::task<> use_often(weft::semaphore& permits, account& all, unsigned seed) {
         if (random() % 8 == 0) {
             has = permits.try_acquire(wanted);
         } else if (random() % 2 == 0) {
-            const auto acquired = co_await weft::as_result(weft::with_timeout(
-                std::chrono::nanoseconds(random() % 4'000), permits.acquire(wanted)));
-            has = note(all, acquired);
+            has = all.note(co_await hurried(permits.acquire(wanted), random));
         } else {
-            const auto acquired = co_await weft::as_result(permits.acquire(wanted));
-            has = note(all, acquired);
+            has = all.note(co_await weft::as_result(permits.acquire(wanted)));
             if (!has) break;
         }
         if (!has) continue;
@@ -93,24 +78,18 @@ weft::task<> use_until_enough(weft::semaphore& permits, account& all, std::size_
                               unsigned seed, weft::test::watchdog& dog) {
     std::minstd_rand random(seed);
     while (all.ended() < count) {
-        auto inner = weft::co_spawn(use_often, std::ref(permits), std::ref(all),
-                                    static_cast<unsigned>(random()));
-        for (unsigned yields = random() % 32; yields != 0; --yields) co_await weft::yield();
-        if (random() % 2 == 0) inner.request_stop();
-        // One that was stopped before it started is destroyed, and throws.
-        static_cast<void>(co_await weft::as_result(std::move(inner)));
+        co_await with_random_stop(use_often(permits, all, static_cast<unsigned>(random())), random);
         dog.progress();
     }
 }
 
 weft::task<> storm_task(weft::semaphore& permits, std::size_t count, unsigned seed, account& all,
                         weft::test::watchdog& dog) {
-    std::vector<weft::join_handle<void>> tasks;
+    std::vector<weft::task<>> tasks;
     for (unsigned who = 0; who < parties; ++who) {
-        tasks.push_back(weft::co_spawn(use_until_enough, std::ref(permits), std::ref(all),
-                                       std::size_t(count), seed + who, std::ref(dog)));
+        tasks.push_back(use_until_enough(permits, all, count, seed + who, dog));
     }
-    for (auto& each : tasks) co_await std::move(each);
+    co_await side_by_side(std::move(tasks));
 }
 
 void storm(unsigned processors) {
@@ -128,7 +107,7 @@ void storm(unsigned processors) {
     CHECK(all.wrong == 0);
     CHECK(all.in_use == 0);
     CHECK(permits.available() == all_permits);
-    CHECK(all.acquired != 0);
+    CHECK(all.done != 0);
     CHECK(all.late != 0);
     CHECK(all.stopped != 0);
     CHECK(all.ended() >= total);
@@ -142,43 +121,37 @@ struct turns {
     std::atomic<unsigned> waiting{parties};
 };
 
-weft::task<> take_often(weft::auto_reset_event& awaited, account& all, turns& count,
+weft::task<> take_often(weft::auto_reset_event& awaited, wait_account& all, turns& count,
                         unsigned seed) {
     std::minstd_rand random(seed);
     for (std::size_t left = 1 + random() % 50; left != 0; --left) {
         bool has = false;
         if (random() % 2 == 0) {
-            const auto waited = co_await weft::as_result(
-                weft::with_timeout(std::chrono::nanoseconds(random() % 4'000), awaited.wait()));
-            has = note(all, waited);
+            has = all.note(co_await hurried(awaited.wait(), random));
         } else {
-            const auto waited = co_await weft::as_result(awaited.wait());
-            has = note(all, waited);
+            has = all.note(co_await weft::as_result(awaited.wait()));
             if (!has) break;
         }
-        if (has && all.acquired > count.given) ++all.wrong;
+        if (has && all.done > count.given) ++all.wrong;
     }
 }
 
-weft::task<> take_until_enough(weft::auto_reset_event& awaited, account& all, turns& count,
+weft::task<> take_until_enough(weft::auto_reset_event& awaited, wait_account& all, turns& count,
                                std::size_t enough, unsigned seed) {
     std::minstd_rand random(seed);
     while (all.ended() < enough) {
-        auto inner = weft::co_spawn(take_often, std::ref(awaited), std::ref(all), std::ref(count),
-                                    static_cast<unsigned>(random()));
-        for (unsigned yields = random() % 32; yields != 0; --yields) co_await weft::yield();
-        if (random() % 2 == 0) inner.request_stop();
-        static_cast<void>(co_await weft::as_result(std::move(inner)));
+        co_await with_random_stop(take_often(awaited, all, count, static_cast<unsigned>(random())),
+                                  random);
     }
     --count.waiting;
 }
 
 /// Sets the event whenever the set() before has let somebody through. One that is lost, or lets
 /// nobody through beside a task that waits, keeps this waiting for ever.
-weft::task<> give_turns(weft::auto_reset_event& to_set, account& all, turns& count,
+weft::task<> give_turns(weft::auto_reset_event& to_set, wait_account& all, turns& count,
                         weft::test::watchdog& dog) {
     while (count.waiting != 0) {
-        if (all.acquired == count.given) {
+        if (all.done == count.given) {
             ++count.given;
             to_set.set();
             dog.progress();
@@ -188,15 +161,13 @@ weft::task<> give_turns(weft::auto_reset_event& to_set, account& all, turns& cou
 }
 
 weft::task<> turns_task(weft::auto_reset_event& happened, std::size_t enough, unsigned seed,
-                        account& all, turns& count, weft::test::watchdog& dog) {
-    std::vector<weft::join_handle<void>> tasks;
+                        wait_account& all, turns& count, weft::test::watchdog& dog) {
+    std::vector<weft::task<>> tasks;
     for (unsigned who = 0; who < parties; ++who) {
-        tasks.push_back(weft::co_spawn(take_until_enough, std::ref(happened), std::ref(all),
-                                       std::ref(count), std::size_t(enough), seed + who));
+        tasks.push_back(take_until_enough(happened, all, count, enough, seed + who));
     }
-    tasks.push_back(weft::co_spawn(give_turns, std::ref(happened), std::ref(all), std::ref(count),
-                                   std::ref(dog)));
-    for (auto& each : tasks) co_await std::move(each);
+    tasks.push_back(give_turns(happened, all, count, dog));
+    co_await side_by_side(std::move(tasks));
 }
 
 void take_turns(unsigned processors) {
@@ -206,15 +177,15 @@ void take_turns(unsigned processors) {
     weft::auto_reset_event happened;
     weft::runtime runtime({.processors = processors});
     weft::test::watchdog dog(60s, [&] { return weft::test::describe(runtime.statistics()); });
-    account all;
+    wait_account all;
     turns count;
     runtime
         .co_spawn(turns_task, std::ref(happened), std::size_t(total), seed, std::ref(all),
                   std::ref(count), std::ref(dog))
         .get();
     CHECK(all.wrong == 0);
-    CHECK(all.acquired + (happened.is_set() ? 1 : 0) == count.given);
-    CHECK(all.acquired != 0);
+    CHECK(all.done + (happened.is_set() ? 1 : 0) == count.given);
+    CHECK(all.done != 0);
     CHECK(all.late != 0);
     CHECK(all.stopped != 0);
     CHECK(all.ended() >= total);

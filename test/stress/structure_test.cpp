@@ -5,9 +5,11 @@
 
 #include <weft/weft.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -33,6 +35,14 @@ struct account {
     std::atomic<std::uint64_t> caught{0};
     std::atomic<std::uint64_t> suppressed{0};
     std::atomic<std::uint64_t> wrong{0};
+
+    // Children of each kind, and waits of children.
+    std::atomic<std::uint64_t> grouped{0}, of_all{0}, of_any{0}, of_race{0}, shielded{0}, timed{0};
+
+    std::uint64_t fewest() const {
+        return std::min({grouped.load(), of_all.load(), of_any.load(), of_race.load(),
+                         shielded.load(), timed.load()});
+    }
 };
 
 /// What a child throws, other than what it has from a stop.
@@ -77,12 +87,28 @@ weft::task<> child(account& all, counted, int depth, unsigned seed) {
     const running here(all);
     std::minstd_rand random(seed);
     for (unsigned steps = static_cast<unsigned>(random() % 3); steps != 0; --steps) {
-        switch (random() % 4) {
-        case 0: co_await weft::sleep_for(std::chrono::nanoseconds(random() % 20'000)); break;
+        const std::chrono::nanoseconds time(random() % 10'000);
+        switch (random() % 5) {
+        case 0: co_await weft::sleep_for(time); break;
         case 1: co_await weft::checkpoint(); break;
-        case 2:
-            co_await weft::shield(weft::sleep_for(std::chrono::nanoseconds(random() % 10'000)));
+        case 2: {
+            ++all.shielded;
+            // Stops wait until it is over.
+            if (!co_await weft::as_result(weft::shield(weft::sleep_for(time)))) ++all.wrong;
             break;
+        }
+        case 3: {
+            ++all.timed;
+            const auto limit = std::chrono::steady_clock::now() + 5us;
+            const auto slept =
+                co_await weft::as_result(weft::with_deadline(limit, weft::sleep_for(time)));
+            // Of its own deadline, of one further out, or of a stop.
+            if (!slept && slept.error() != std::errc::timed_out &&
+                slept.error() != std::errc::operation_canceled) {
+                ++all.wrong;
+            }
+            break;
+        }
         default: co_await weft::yield();
         }
     }
@@ -94,6 +120,7 @@ weft::task<> child(account& all, counted, int depth, unsigned seed) {
         throw failure();
     }
     if (random() % 16 == 0) {
+        ++all.timed;
         weft::channel<int> nobody;  // Only a stop ends this.
         static_cast<void>(co_await weft::as_result(weft::with_timeout(50us, nobody.recv())));
     }
@@ -118,6 +145,7 @@ weft::task<> grouped(account& all, int depth, unsigned seed, unsigned count) {
         co_await weft::with_task_group(
             {.limit = limits[random() % 3]}, [&](weft::task_group& group) -> weft::task<> {
                 for (unsigned i = 0; i < count; ++i) {
+                    ++all.grouped;
                     group.spawn(
                         child(all, counted(all, alive), depth, static_cast<unsigned>(random())));
                     if (random() % 8 == 0) co_await weft::yield();
@@ -129,15 +157,21 @@ weft::task<> grouped(account& all, int depth, unsigned seed, unsigned count) {
     outcome{all, alive}.check();
 }
 
+std::vector<weft::task<>> children(account& all, std::atomic<int>& alive, int depth,
+                                   std::minstd_rand& random, unsigned count) {
+    std::vector<weft::task<>> made;
+    for (; count != 0; --count) {
+        made.push_back(child(all, counted(all, alive), depth, static_cast<unsigned>(random())));
+    }
+    return made;
+}
+
 weft::task<> all_of(account& all, int depth, unsigned seed, unsigned count) {
     std::minstd_rand random(seed);
     std::atomic<int> alive{0};
+    all.of_all += count;
     try {
-        std::vector<weft::task<>> tasks;
-        for (unsigned i = 0; i < count; ++i) {
-            tasks.push_back(
-                child(all, counted(all, alive), depth, static_cast<unsigned>(random())));
-        }
+        auto tasks = children(all, alive, depth, random, count);
         if (random() % 2 == 0) {
             const std::chrono::nanoseconds limit(random() % 50'000);
             co_await weft::with_timeout(limit, weft::when_all(std::move(tasks)));
@@ -149,15 +183,45 @@ weft::task<> all_of(account& all, int depth, unsigned seed, unsigned count) {
     outcome{all, alive}.check();
 }
 
-weft::task<> first_of(account& all, int depth, unsigned seed) {
+weft::task<> any_of(account& all, int depth, unsigned seed, unsigned count) {
     std::minstd_rand random(seed);
     std::atomic<int> alive{0};
-    const auto make = [&] {
-        return child(all, counted(all, alive), depth, static_cast<unsigned>(random()));
-    };
+    all.of_any += count;
     try {
-        static_cast<void>(co_await weft::when_any(
-            make(), weft::sleep_for(std::chrono::nanoseconds(random() % 50'000)), make()));
+        auto tasks = children(all, alive, depth, random, count);
+        if (random() % 2 == 0) {
+            const std::chrono::nanoseconds time(random() % 50'000);
+            static_cast<void>(
+                co_await weft::when_any(weft::when_any(std::move(tasks)), weft::sleep_for(time)));
+        } else {
+            static_cast<void>(co_await weft::when_any(std::move(tasks)));
+        }
+    } catch (const failure&) { ++all.caught; } catch (const std::system_error&) {
+    }
+    outcome{all, alive}.check();
+}
+
+/// Failures that a race gives beside its value.
+std::uint64_t count_failures(const std::vector<std::exception_ptr>& thrown) {
+    std::uint64_t found = 0;
+    for (const std::exception_ptr& each : thrown) {
+        if (each == nullptr) continue;
+        try {
+            std::rethrow_exception(each);
+        } catch (const failure&) { ++found; } catch (const std::system_error&) {
+        }
+    }
+    return found;
+}
+
+weft::task<> race_of(account& all, int depth, unsigned seed, unsigned count) {
+    std::minstd_rand random(seed);
+    std::atomic<int> alive{0};
+    all.of_race += count;
+    try {
+        const auto won = co_await weft::race(children(all, alive, depth, random, count));
+        if (won.failures[won.index] != nullptr || !won.values[won.index]) ++all.wrong;
+        all.caught += count_failures(won.failures);
     } catch (const failure&) { ++all.caught; } catch (const std::system_error&) {
     }
     outcome{all, alive}.check();
@@ -166,9 +230,10 @@ weft::task<> first_of(account& all, int depth, unsigned seed) {
 weft::task<> family(account& all, int depth, unsigned seed) {
     std::minstd_rand random(seed);
     const auto count = static_cast<unsigned>(1 + random() % 8);
-    switch (random() % 4) {
+    switch (random() % 5) {
     case 0: co_await all_of(all, depth, seed, count); break;
-    case 1: co_await first_of(all, depth, seed); break;
+    case 1: co_await any_of(all, depth, seed, count); break;
+    case 2: co_await race_of(all, depth, seed, count); break;
     default: co_await grouped(all, depth, seed, count);
     }
 }
@@ -186,7 +251,7 @@ void storm(unsigned processors) {
              }});
         weft::test::watchdog dog(30s, [&] { return weft::test::describe(runtime.statistics()); });
         std::minstd_rand random(seed);
-        while (all.made < wanted) {
+        while (all.fewest() < wanted) {
             std::vector<weft::join_handle<>> families;
             for (int i = 0; i < 16; ++i) {
                 families.push_back(
