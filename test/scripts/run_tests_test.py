@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests of scripts/run_tests.py: small programs that misbehave in all ways that it must notice."""
+"""Tests of scripts/run_tests.py: small programs that misbehave in all ways that it must notice. And
+of scripts/add_totals.py, which adds up what that has counted."""
 
 import importlib.util
 import os
+import subprocess
 import sys
+import tempfile
 import types
 import unittest
 
@@ -99,6 +102,35 @@ class RunnerTest(unittest.TestCase):
         script = 'echo "${WEFT_TEST_LONG:-0} passed, 0 failed"; [ "$GIVEN" = yes ]'
         self.assertEqual(run_script(script, long=True), (1, 0, 0, ""))
         self.assertEqual(run_script(script)[:2], (0, 1))
+
+
+def add_totals(text):
+    """Returns the status, the output as lines, and what went to the standard error stream."""
+    with tempfile.NamedTemporaryFile("w", suffix=".totals") as file:
+        file.write(text)
+        file.flush()
+        ended = subprocess.run([sys.executable, f"{ROOT}/scripts/add_totals.py", file.name],
+                               capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+
+class TotalsTest(unittest.TestCase):
+    def test_skipped_cases_stand_on_the_line_before_the_last_one(self):
+        status, lines, _ = add_totals("3 0 1 debug/io_uring\n4 0 2 debug/epoll (of two)\n")
+        self.assertEqual(status, 0)
+        self.assertEqual(lines[-2:], ["3 skipped", "7 passed, 0 failed"])
+        self.assertEqual(lines[-3].split(maxsplit=3)[:3], ["debug/epoll", "(of", "two)"])
+
+    def test_a_failure_in_any_configuration_decides(self):
+        status, lines, _ = add_totals("3 1 0 debug\n4 0 0 release\n")
+        self.assertEqual((status, lines[-1]), (1, "7 passed, 1 failed"))
+        self.assertNotIn("skipped", lines[-2].replace("0 skipped", ""))
+
+    def test_that_nothing_has_run_is_a_failure(self):
+        for text in ("", "0 0 5 debug\n"):
+            status, lines, errors = add_totals(text)
+            self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+            self.assertIn("no test was run", errors)
 
 
 if __name__ == "__main__":
