@@ -20,6 +20,9 @@ import sys
 import tempfile
 import time
 
+# What a model says of each of its scenarios, and of its mutants.
+SEARCH = re.compile(r"^.*: ok, (\d+) executions.* at .* \(exhaustive\), (\d+) random", re.MULTILINE)
+MUTANTS = re.compile(r": mutants found (\d+)/(\d+)$", re.MULTILINE)
 TOTALS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 
 
@@ -140,6 +143,17 @@ def judge(cases, output, status, hang):
     return result
 
 
+def summary_of_model(output):
+    """What a model has explored, in one line; nothing for other programs."""
+    searches = SEARCH.findall(output)
+    mutants = MUTANTS.search(output)
+    if not searches and not mutants:
+        return None
+    explored, at_random = (sum(int(search[i]) for search in searches) for i in (0, 1))
+    text = f"{explored} executions in exhaustive searches and {at_random} at random"
+    return text + (f", mutants found {mutants[1]}/{mutants[2]}" if mutants else "")
+
+
 def test_environment(test, arguments, record):
     environment = dict(os.environ)
     environment.update(test["env"] if isinstance(test["env"], dict) else {})
@@ -238,6 +252,8 @@ def main():
         skipped = f", {result.skipped} skipped" if result.skipped else ""
         print(f"{'FAIL' if result.failed else 'ok':4} {arguments.label:16} {test['name']:28} "
               f"{result.passed} passed, {result.failed} failed{skipped} in {seconds:.1f} s")
+        if summary := summary_of_model(output):
+            print(f"     {summary}")
         for problem in result.problems:
             print(f"     {problem}")
             failures.append(f"{test['name']}: {problem}")

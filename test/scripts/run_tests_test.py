@@ -103,6 +103,20 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual(run_script(script, long=True), (1, 0, 0, ""))
         self.assertEqual(run_script(script)[:2], (0, 1))
 
+    def test_executions_and_mutants_of_a_model_are_told(self):
+        output = (
+            "scope: two deep: ok, 1200 executions at 2 preemptions (exhaustive), 20000 random "
+            "(seed 1), 99 steps, 0.10 s\n"
+            "scope: stop: ok, 34 executions and 5 cut short at 2 preemptions, 0 stale reads "
+            "(exhaustive), 1000 random (seed 1), 99 steps, 0.10 s\n"
+            "scope: mutant 'no recheck': found: violation after 17 executions\n"
+            "scope: mutants found 7/8\n"
+            "9 passed, 1 failed\n")
+        self.assertEqual(run_tests.summary_of_model(output),
+                         "1234 executions in exhaustive searches and 21000 at random, "
+                         "mutants found 7/8")
+        self.assertIsNone(run_tests.summary_of_model("all is well\n9 passed, 1 failed\n"))
+
 
 def add_totals(text):
     """Returns the status, the output as lines, and what went to the standard error stream."""
