@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "lib/netpoll/poll_descriptor.hpp"
 #include "lib/netpoll/system_calls.hpp"
 
 #include <weft/detail/base/assert.hpp>
@@ -44,6 +45,14 @@ io_operation::attempt_outcome transfer_operation::judge(std::ptrdiff_t result,
     // ENOTCONN, EBADF (somebody closed the number behind our back), ENOMEM.
     fail_with_errno(errno);
     return attempt_outcome::done;
+}
+
+bool transfer_operation::start_empty(branch& waiter) noexcept {
+    if (!prepare_park(waiter, *this)) return true;  // Stopped; the outcome says so.
+    if (!finish_inline(waiter, *this)) return false;
+    const auto [descriptor, generation] = used();
+    if (descriptor == nullptr || !descriptor->is_open(generation)) fail(errc::closed);
+    return true;
 }
 
 template <direction Which>

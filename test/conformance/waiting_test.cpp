@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
+#include "support/network.hpp"
 #include "support/scheduler.hpp"
 #include "support/signal_cell.hpp"
 
@@ -224,14 +225,18 @@ TEST_CASE("S33 two pairs that play ping-pong share a processor evenly", "[confor
 
 TEST_CASE("128 inline completions, then the task goes behind the ring", "[conformance]") {
     const weft::test::held_slice_clock still;
-    enum class way { operation, checkpoint, child };
+    enum class way { operation, checkpoint, child, empty_write };
     auto child = []() -> weft::task<> { co_return; };
     // Looks from the ring how far the other one got with one resume.
     auto greedy = [](way how, auto make_child, int& count, bool& stop) -> weft::task<> {
         signal_cell cell;
+        weft::test::stream_pair ends;
+        if (how == way::empty_write) ends = weft::test::local_pair();
         co_await weft::yield();
         while (!stop) {
-            if (how == way::operation) {
+            if (how == way::empty_write) {
+                co_await ends.client.write_all(weft::net::const_buffer());
+            } else if (how == way::operation) {
                 cell.signal();
                 co_await cell.wait();
             } else if (how == way::checkpoint) {
@@ -261,6 +266,7 @@ TEST_CASE("128 inline completions, then the task goes behind the ring", "[confor
         return weft::run(main(how, greedy, child), {.processors = 1, .compensate = false});
     };
     CHECK(counted(way::operation) == counts{128, 128});
+    CHECK(counted(way::empty_write) == counts{128, 128});
     // The one that went behind the ring has finished when the task comes up.
     CHECK(counted(way::checkpoint) == counts{128, 129});
     // Each of them is a transfer to the child and one back.

@@ -275,6 +275,62 @@ TEST_CASE("row 44: zero-length transfers make no system call", "[faults][netpoll
     });
 }
 
+namespace {
+
+/// One transfer of nothing, of each form.
+constexpr int forms_of_nothing = 6;
+weft::task<std::size_t> transfer_nothing(tcp_stream& on, int form) {
+    using weft::net::const_buffer;
+    using weft::net::mutable_buffer;
+    const std::array<const_buffer, 3> to_write{};
+    const std::array<mutable_buffer, 3> to_read{};
+    switch (form) {
+    case 0: co_return co_await on.read_some(mutable_buffer());
+    case 1: co_return co_await on.read_exact(mutable_buffer());
+    case 2: co_return co_await on.read_exact(std::span<const mutable_buffer>(to_read));
+    case 3: co_return co_await on.write_some(const_buffer());
+    case 4: co_return co_await on.write_all(const_buffer());
+    default: co_return co_await on.write_all(std::span<const const_buffer>(to_write));
+    }
+}
+
+/// Ends by itself only long after the stop that the test is about.
+weft::task<> transfer_nothing_for_long(tcp_stream& on, int form) {
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (std::chrono::steady_clock::now() < end) co_await transfer_nothing(on, form);
+}
+
+}  // namespace
+
+TEST_CASE("row 44: a transfer of nothing is stopped as any other", "[faults][netpoll]") {
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
+        for (int form = 0; form < forms_of_nothing; ++form) {
+            INFO("form " << form);
+            const auto result = co_await weft::as_result(
+                weft::with_timeout(1ms, transfer_nothing_for_long(both.server, form)));
+            CHECK_FALSE(result);
+            if (!result) CHECK(result.error() == std::errc::timed_out);
+        }
+    });
+}
+
+TEST_CASE("row 44: a transfer of nothing is refused by a closed stream", "[faults][netpoll]") {
+    on_each_backend([]() -> weft::task<> {
+        stream_pair both = co_await connected_pair();
+        tcp_stream never;
+        co_await both.server.close();
+        for (int form = 0; form < forms_of_nothing; ++form) {
+            for (tcp_stream* const closed : {&both.server, &never}) {
+                INFO("form " << form);
+                const auto result = co_await weft::as_result(transfer_nothing(*closed, form));
+                CHECK_FALSE(result);
+                if (!result) CHECK(result.error() == weft::errc::closed);
+            }
+        }
+    });
+}
+
 TEST_CASE("row 44: a call moves at most 2^30 bytes", "[faults][netpoll]") {
     static std::atomic<std::size_t> largest;
     system_calls table = weft::detail::kernel_system_calls();

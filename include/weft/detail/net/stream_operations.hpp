@@ -46,6 +46,10 @@ protected:
     /// Judges the result of a system call that was asked for something.
     attempt_outcome judge(std::ptrdiff_t result, std::size_t wanted) noexcept;
 
+    /// start() of a transfer of nothing: no system call, but it is stopped, pays from the budget
+    /// and is refused by a closed descriptor as any other.
+    bool start_empty(branch& waiter) noexcept;
+
     /// For await_resume().
     std::size_t finish_transfer(const char* some, const char* all) {
         if (const std::error_code error = finish()) [[unlikely]] {
@@ -115,14 +119,16 @@ extern template class buffer_operation<direction::write>;
 extern template class vector_operation<direction::read>;
 extern template class vector_operation<direction::write>;
 
-/// The awaiter of a transfer; gives the number of bytes moved. Nothing to move is done at once,
-/// without a system call.
+/// The awaiter of a transfer; gives the number of bytes moved. Nothing to move is done without a
+/// system call.
 template <class Operation, direction Which>
 class [[nodiscard]] transfer_awaiter final : public awaiter<Operation> {
 public:
     using awaiter<Operation>::awaiter;
 
-    bool await_ready() const noexcept { return this->nothing_to_do(); }
+    bool start(branch& waiter) noexcept final {
+        return this->nothing_to_do() ? this->start_empty(waiter) : Operation::start(waiter);
+    }
     std::size_t await_resume() {
         return Which == direction::read ? this->finish_transfer("read_some", "read_exact")
                                         : this->finish_transfer("write_some", "write_all");
