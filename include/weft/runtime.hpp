@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/detail/sched/runtime_hold.hpp>
+#include <weft/detail/task/waiting_task.hpp>
 #include <weft/runtime_options.hpp>
 #include <weft/spawn.hpp>
 #include <weft/statistics.hpp>
@@ -185,8 +186,9 @@ T run(task<T> main, runtime_options options = {},
     if (!main) {
         detail::throw_empty_task();
     }
+    detail::waiting_task<T> waiting(std::move(main));  // Without a runtime nobody can start it.
     detail::main_runtime runtime(std::move(options));
-    detail::held_task ended(runtime.run(main.release_frame(), where));
+    detail::held_task ended(runtime.run(waiting.take().release_frame(), where));
     if (runtime.deadlocked()) [[unlikely]] {
         try {
             static_cast<void>(detail::take_result<T>(ended));

@@ -126,7 +126,9 @@ struct runtime_options {
 
     /// Called with each line that weft reports, without a line feed, from any thread, also from
     /// several at a time. It must not throw: an exception ends the process. Default: writes it to
-    /// the standard error stream.
+    /// the standard error stream. There also goes, whatever the log, the line by which weft ends
+    /// the process after a misuse, and in debug builds the report of a task that is destroyed
+    /// without having run on a thread that is no worker, since no runtime is known there.
     ///
     /// It must not block. What it keeps waiting then is whoever has something to say of its own:
     /// the start of a runtime, a task that drops a handle or fails, and the end of the runtime,

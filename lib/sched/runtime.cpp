@@ -59,7 +59,7 @@ task_control* main_runtime::run(std::coroutine_handle<> frame, std::source_locat
     try {
         main = prepare_spawn({.runtime = core_, .name = "main", .stop_token = {}, .where = where});
     } catch (...) {
-        frame.destroy();
+        destroy_refused(frame);
         core_->begin_drain();
         core_->run_caller();
         throw;

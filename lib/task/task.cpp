@@ -2,11 +2,18 @@
 #include <weft/task.hpp>
 
 #include "lib/base/bounded_nesting.hpp"
+#include "lib/sched/runtime_core.hpp"
 
+#include <weft/detail/sched/worker.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 namespace weft::detail {
@@ -19,14 +26,22 @@ void throw_empty_task() {
 
 namespace {
 
+/// To the log of the runtime whose worker this thread is. Elsewhere no runtime is known.
 void report_never_started([[maybe_unused]] const std::source_location& created) noexcept {
 #ifndef NDEBUG
     if (destroys_refused()) { return; }
-    std::fprintf(stderr,
-                 "weft: debug: a task was destroyed without having run; it was made by %s (%s:%u); "
-                 "co_await it or give it to co_spawn\n",
-                 created.function_name(), created.file_name(),
-                 static_cast<unsigned>(created.line()));
+    std::array<char, 512> line;  // Longer names are cut; to report needs no memory.
+    const auto written = fmt::format_to_n(
+        line.data(), line.size(),
+        "weft: debug: a task was destroyed without having run; it was made at {}:{} by {}; "
+        "co_await it or give it to co_spawn",
+        created.file_name(), created.line(), created.function_name());
+    const std::string_view text(line.data(), std::min(written.size, line.size()));
+    if (worker* const here = current_worker()) {
+        here->runtime().log(text);
+    } else {
+        std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+    }
 #endif
 }
 

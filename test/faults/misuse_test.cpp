@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/kept_log.hpp"
 #include "support/nothing.hpp"
 
 #include <weft/weft.hpp>
@@ -159,6 +160,37 @@ TEST_CASE("fault 14: a task that is never awaited frees its frame and is reporte
 #else
     CHECK(result.errors.empty());
 #endif
+}
+
+TEST_CASE("fault 14: in a task the report goes to the log of the runtime", "[faults]") {
+    weft::test::kept_log log;
+    weft::runtime_options options{.processors = 1};
+    options.log = log.sink();
+    auto main = []() -> weft::task<> {
+        { weft::task<> never = nothing(); }
+        co_return;
+    };
+    weft::run(main(), options);
+#ifndef NDEBUG
+    CHECK(log.size() == 1);
+    CHECK(log.count("destroyed without having run") == 1);
+    CHECK(contains(log.text(), "misuse_test.cpp"));
+#else
+    CHECK(log.size() == 0);
+#endif
+}
+
+TEST_CASE("fault 14: a main task that run() refuses is not reported", "[faults]") {
+    const auto result = weft::test::run_in_child([] {
+        try {
+            weft::run(nothing(), {.processors = 2000});
+        } catch (const std::invalid_argument&) { return; }
+        weft::test::child_check(false, "2000 processors are accepted");
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+    CHECK(result.errors.empty());
 }
 
 TEST_CASE("fault 15: outside a task there is a clear error", "[faults]") {

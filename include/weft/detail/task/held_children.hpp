@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/detail/base/awaitable.hpp>
-#include <weft/detail/sched/promise.hpp>
 #include <weft/detail/task/children.hpp>
+#include <weft/detail/task/waiting_task.hpp>
 #include <weft/task.hpp>
 
 #include <array>
@@ -20,22 +20,6 @@
 #include <vector>
 
 namespace weft::detail {
-
-/// A task on its way to be awaited. It does not have to be started.
-template <class T>
-class waiting_task {
-public:
-    explicit waiting_task(task<T>&& waiting) noexcept : task_(std::move(waiting)) {}
-    waiting_task(waiting_task&&) noexcept = default;
-    waiting_task& operator=(waiting_task&&) = delete;
-    ~waiting_task() {
-        if (task_) { destroy_refused(task_.release_frame()); }
-    }
-    task<T> take() noexcept { return std::move(task_); }
-
-private:
-    task<T> task_;
-};
 
 /// The first frame of a child. It awaits the task, so that the frame of that goes when it has
 /// ended, with the arguments in it, and not when its siblings have: one of them may wait for what
