@@ -24,43 +24,49 @@ constexpr unsigned ring_flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_
 constexpr unsigned needed_features =
     IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
 
-constexpr std::array needed_operations = {IORING_OP_NOP, IORING_OP_POLL_ADD,
-                                          IORING_OP_ASYNC_CANCEL, IORING_OP_SEND};
+constexpr std::array needed_operations = {IORING_OP_NOP, IORING_OP_POLL_ADD, IORING_OP_ASYNC_CANCEL,
+                                          IORING_OP_SEND};
 
 }  // namespace
 
 start_result io_ring::set_up(unsigned entries) noexcept {
-    WEFT_ASSERT(!mapped_);
+    WEFT_ASSERT(fd_ < 0);
     io_uring_params parameters{};
     parameters.flags = ring_flags;
     parameters.cq_entries = 4 * entries;
-    const int fd = sys().io_uring_setup(entries, &parameters);
-    if (fd < 0) return {errno, "io_uring_setup"};
-    const int mapped = io_uring_queue_mmap(fd, &parameters, &ring_);
-    if (mapped < 0) {
-        sys().close(fd);
-        return {-mapped, "mapping the ring"};
-    }
-    // Newer versions of liburing (2.9) leave these to io_uring_queue_init_params, which cannot be
-    // used here because the system calls go through a table.
-    ring_.ring_fd = ring_.enter_ring_fd = fd;
-    ring_.flags = parameters.flags;
-    ring_.features = parameters.features;
-    mapped_ = true;
+    fd_ = enter_fd_ = sys().io_uring_setup(entries, &parameters);
+    if (fd_ < 0) return {errno, "io_uring_setup"};
     entries_ = parameters.sq_entries;
     completion_mask_ = parameters.cq_entries - 1;
     features_ = parameters.features;
-    enter_fd_ = fd;
-    // Slot i of the index array names entry i for good; newer versions of liburing expect the same.
-    for (unsigned i = 0; i < entries_; ++i) ring_.sq.array[i] = i;
-    // A child without exec must not see a ring that belongs to a thread of its parent.
-    if (const int failed = io_uring_ring_dontfork(&ring_); failed < 0) {
-        return {-failed, "excluding the ring from fork"};
-    }
     if ((features_ & needed_features) != needed_features) {
         return {EOPNOTSUPP, "checking the features of the ring"};
     }
+    if (const start_result result = map(parameters); result.error != 0) return result;
     return check_operations();
+}
+
+/// Both queues lie in one mapping (needed_features), the entries in another one.
+start_result io_ring::map(const io_uring_params& parameters) noexcept {
+    const io_sqring_offsets& sq = parameters.sq_off;
+    const io_cqring_offsets& cq = parameters.cq_off;
+    const std::size_t queues_size =
+        std::max(sq.array + entries_ * sizeof(unsigned),
+                 cq.cqes + parameters.cq_entries * sizeof(io_uring_cqe));
+    start_result result = queues_.map(fd_, queues_size, IORING_OFF_SQ_RING);
+    if (result.error != 0) return result;
+    result = entry_memory_.map(fd_, entries_ * sizeof(io_uring_sqe), IORING_OFF_SQES);
+    if (result.error != 0) return result;
+    submission_head_ = queues_.at<unsigned>(sq.head);
+    submission_tail_ = queues_.at<unsigned>(sq.tail);
+    submission_flags_ = queues_.at<unsigned>(sq.flags);
+    submission_entries_ = entry_memory_.at<io_uring_sqe>(0);
+    completion_head_ = queues_.at<unsigned>(cq.head);
+    completion_tail_ = queues_.at<unsigned>(cq.tail);
+    completions_ = queues_.at<io_uring_cqe>(cq.cqes);
+    // Slot i of the index array names entry i for good.
+    for (unsigned i = 0; i < entries_; ++i) queues_.at<unsigned>(sq.array)[i] = i;
+    return {};
 }
 
 start_result io_ring::check_operations() noexcept {
@@ -68,7 +74,7 @@ start_result io_ring::check_operations() noexcept {
     constexpr std::size_t size = sizeof(io_uring_probe) + count * sizeof(io_uring_probe_op);
     alignas(io_uring_probe) std::array<std::byte, size> memory{};
     auto* const probe = reinterpret_cast<io_uring_probe*>(memory.data());
-    if (sys().io_uring_register(ring_.ring_fd, IORING_REGISTER_PROBE, probe, count) < 0) {
+    if (sys().io_uring_register(fd_, IORING_REGISTER_PROBE, probe, count) < 0) {
         return {errno, "asking for the operations of the ring"};
     }
     for (const auto operation : needed_operations) {
@@ -81,8 +87,8 @@ start_result io_ring::check_operations() noexcept {
 }
 
 start_result io_ring::enable() noexcept {
-    WEFT_ASSERT(mapped_ && !enabled_);
-    if (sys().io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) < 0) {
+    WEFT_ASSERT(fd_ >= 0 && !enabled_);
+    if (sys().io_uring_register(fd_, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) < 0) {
         return {errno, "enabling the ring"};
     }
     enabled_ = true;
@@ -99,9 +105,9 @@ start_result io_ring::enable() noexcept {
 void io_ring::register_for_thread() noexcept {
     io_uring_rsrc_update update{};
     update.offset = ~0U;  // Any free index.
-    update.data = static_cast<unsigned long long>(ring_.ring_fd);
+    update.data = static_cast<unsigned long long>(fd_);
     // It saves a reference count for each call. Where it is refused the descriptor serves as well.
-    if (sys().io_uring_register(ring_.ring_fd, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
+    if (sys().io_uring_register(fd_, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
         enter_fd_ = static_cast<int>(update.offset);
         enter_flags_ = IORING_ENTER_REGISTERED_RING;
     }
@@ -112,8 +118,8 @@ void io_ring::give_back_thread() noexcept {
     io_uring_rsrc_update update{};
     update.offset = static_cast<unsigned>(enter_fd_);
     // A failure would leave one of the sixteen indices of this thread in use; nothing else breaks.
-    sys().io_uring_register(ring_.ring_fd, IORING_UNREGISTER_RING_FDS, &update, 1);
-    enter_fd_ = ring_.ring_fd;
+    sys().io_uring_register(fd_, IORING_UNREGISTER_RING_FDS, &update, 1);
+    enter_fd_ = fd_;
     enter_flags_ = 0;
 }
 
@@ -145,20 +151,21 @@ void io_ring::detect_absolute_timer() noexcept {
 }
 
 void io_ring::tear_down() noexcept {
-    if (!mapped_) return;
-    io_uring_queue_exit(&ring_);
-    ring_ = {};
-    mapped_ = enabled_ = false;
-    enter_fd_ = -1;
+    if (fd_ < 0) return;
+    queues_.unmap();
+    entry_memory_.unmap();
+    sys().close(fd_);
+    fd_ = enter_fd_ = -1;
+    enabled_ = false;
     enter_flags_ = 0;
 }
 
 [[gnu::hot]]
 void io_ring::push(const io_uring_sqe& entry) noexcept {
     WEFT_ASSERT(space() > 0);
-    const std::atomic_ref tail(*ring_.sq.ktail);
+    const std::atomic_ref tail(*submission_tail_);
     const unsigned at = tail.load(std::memory_order_relaxed);  // Only the owner writes it.
-    ring_.sq.sqes[at & (entries_ - 1)] = entry;
+    submission_entries_[at & (entries_ - 1)] = entry;
     // Release pairs with the kernel's acquire of the tail: the entry is complete.
     tail.store(at + 1, std::memory_order_release);
 }
@@ -219,11 +226,11 @@ int io_ring::wait(monotonic_time deadline) noexcept {
 
 [[gnu::hot]]
 bool io_ring::next_completion(ring_completion& taken) noexcept {
-    const std::atomic_ref head(*ring_.cq.khead);
+    const std::atomic_ref head(*completion_head_);
     const unsigned at = head.load(std::memory_order_relaxed);  // Only the owner writes it.
     // Acquire pairs with the kernel's release of the tail: the completion is complete.
-    if (at == std::atomic_ref(*ring_.cq.ktail).load(std::memory_order_acquire)) return false;
-    const io_uring_cqe& completion = ring_.cq.cqes[at & completion_mask_];
+    if (at == std::atomic_ref(*completion_tail_).load(std::memory_order_acquire)) return false;
+    const io_uring_cqe& completion = completions_[at & completion_mask_];
     taken = {completion.user_data, completion.res, completion.flags};
     // Release pairs with the kernel's acquire of the head: the slot has been read.
     head.store(at + 1, std::memory_order_release);

@@ -21,10 +21,12 @@
 // between head and tail may be submitted. Submit counts are therefore hints: how much is left is
 // read from the head that the kernel moves, never counted here.
 //
-// Rejected: io_uring_queue_init of liburing, since it calls the kernel past the table of system
-// calls; its entry functions, since they publish many entries at once; SQPOLL, which burns a
-// processor for each ring.
+// Rejected: the functions of liburing that make and end a ring, since they call the kernel past the
+// table of system calls; its entry functions, since they publish many entries at once; SQPOLL,
+// which burns a processor for each ring.
 #pragma once
+
+#include "lib/netpoll/ring_mapping.hpp"
 
 #include <weft/detail/base/clock.hpp>
 #include <weft/detail/netpoll/netpoller.hpp>
@@ -90,12 +92,12 @@ public:
 
     /// The position of the entry that is pushed next.
     unsigned next_position() const noexcept {
-        return std::atomic_ref(*ring_.sq.ktail).load(std::memory_order_relaxed);  // It is ours.
+        return std::atomic_ref(*submission_tail_).load(std::memory_order_relaxed);  // It is ours.
     }
 
     /// Has the kernel taken the entry of this position? Acquire: as in unsubmitted().
     bool submitted(unsigned position) const noexcept {
-        const unsigned head = std::atomic_ref(*ring_.sq.khead).load(std::memory_order_acquire);
+        const unsigned head = std::atomic_ref(*submission_head_).load(std::memory_order_acquire);
         return static_cast<int>(head - position) > 0;
     }
 
@@ -103,20 +105,20 @@ public:
     unsigned unsubmitted() const noexcept {
         // The tail is ours. Acquire pairs with the kernel's release of the head: it has read the
         // entries below, so that their slots may be written again.
-        const unsigned tail = std::atomic_ref(*ring_.sq.ktail).load(std::memory_order_relaxed);
-        return tail - std::atomic_ref(*ring_.sq.khead).load(std::memory_order_acquire);
+        const unsigned tail = std::atomic_ref(*submission_tail_).load(std::memory_order_relaxed);
+        return tail - std::atomic_ref(*submission_head_).load(std::memory_order_acquire);
     }
 
     /// Deferred work or overflown completions wait for the owner to enter. Relaxed: a hint that is
     /// looked at again and again; the call that follows orders everything.
     bool needs_enter() const noexcept {
-        return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) &
+        return (std::atomic_ref(*submission_flags_).load(std::memory_order_relaxed) &
                 (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
     }
 
     bool has_completions() const noexcept {
-        return std::atomic_ref(*ring_.cq.ktail).load(std::memory_order_acquire) !=
-               std::atomic_ref(*ring_.cq.khead).load(std::memory_order_relaxed);
+        return std::atomic_ref(*completion_tail_).load(std::memory_order_acquire) !=
+               std::atomic_ref(*completion_head_).load(std::memory_order_relaxed);
     }
 
     /// Submits what is there and runs deferred work, without waiting. 0 or an errno.
@@ -153,7 +155,7 @@ public:
     bool next_completion(ring_completion& taken) noexcept;
 
     bool enabled() const noexcept { return enabled_; }
-    int fd() const noexcept { return ring_.ring_fd; }
+    int fd() const noexcept { return fd_; }
     unsigned entries() const noexcept { return entries_; }
     bool has_absolute_timer() const noexcept { return absolute_timer_; }
     bool has_registered_fd() const noexcept {
@@ -161,6 +163,7 @@ public:
     }
 
 private:
+    start_result map(const io_uring_params& parameters) noexcept;
     start_result check_operations() noexcept;
     start_result no_op_round_trip() noexcept;
     void register_for_thread() noexcept;
@@ -168,7 +171,18 @@ private:
     int call_enter(unsigned to_submit, unsigned wanted, unsigned flags,
                    const io_uring_getevents_arg* argument) noexcept;
 
-    io_uring ring_{};
+    ring_mapping queues_;        ///< Heads, tails, flags, the index array and the completions.
+    ring_mapping entry_memory_;  ///< The entries.
+    // What lies there. The kernel writes the head of the submission queue, its flags and the tail
+    // of the completion queue, and reads the others.
+    unsigned* submission_head_ = nullptr;
+    unsigned* submission_tail_ = nullptr;
+    unsigned* submission_flags_ = nullptr;
+    io_uring_sqe* submission_entries_ = nullptr;
+    unsigned* completion_head_ = nullptr;
+    unsigned* completion_tail_ = nullptr;
+    io_uring_cqe* completions_ = nullptr;
+    int fd_ = -1;
     unsigned entries_ = 0;
     unsigned completion_mask_ = 0;
     unsigned features_ = 0;
@@ -177,7 +191,6 @@ private:
     unsigned enter_flags_ = 0;
     /// Flags of the calls that wait.
     unsigned wait_flags_ = 0;
-    bool mapped_ = false;
     bool enabled_ = false;
     bool absolute_timer_ = false;
     std::atomic<bool> lost_{false};  ///< Set by the handler; see take_loss().

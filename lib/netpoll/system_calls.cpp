@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,6 +60,9 @@ constexpr system_calls kernel_table = {
     .io_uring_setup = call_io_uring_setup,
     .io_uring_enter = call_io_uring_enter,
     .io_uring_register = call_io_uring_register,
+    .mmap = ::mmap,
+    .munmap = ::munmap,
+    .madvise = ::madvise,
     .epoll_create1 = ::epoll_create1,
     .epoll_ctl = ::epoll_ctl,
     .epoll_wait = ::epoll_wait,

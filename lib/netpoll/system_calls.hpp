@@ -29,6 +29,11 @@ struct system_calls {
                           const void* argument, std::size_t size);
     int (*io_uring_register)(int fd, unsigned operation, void* argument, unsigned count);
 
+    /// Maps memory of a descriptor, as a ring shares it with the kernel. MAP_FAILED and errno.
+    void* (*mmap)(void* address, std::size_t size, int protection, int flags, int fd, off_t offset);
+    int (*munmap)(void* address, std::size_t size);
+    int (*madvise)(void* address, std::size_t size, int advice);
+
     int (*epoll_create1)(int flags);
     int (*epoll_ctl)(int epoll_fd, int operation, int fd, epoll_event* event);
     int (*epoll_wait)(int epoll_fd, epoll_event* events, int capacity, int milliseconds);
