@@ -40,8 +40,9 @@ public:
     /// nothing is left behind then.
     explicit runtime(runtime_options options = {});
 
-    /// shutdown(), then frees everything. Handles that are still held report errc::stopped for
-    /// tasks that did not end by themselves.
+    /// shutdown(), then frees everything, but for the memory of frames that is kept for the next
+    /// runtime (at most 51 MB for the process; docs/guide/tasks.md). Handles that are still held
+    /// report errc::stopped for tasks that did not end by themselves.
     ~runtime();
     runtime(const runtime&) = delete;
     runtime& operator=(const runtime&) = delete;

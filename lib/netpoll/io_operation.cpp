@@ -86,7 +86,11 @@ io_operation::next_step io_operation::take_turn(branch& waiter) noexcept {
     if (outcome == enter_outcome::busy) {
         return park(waiter, *this) ? next_step::try_again : next_step::leave_parked;
     }
-    fail(errc::closed);
+    if (outcome == enter_outcome::crowded) {
+        fail(std::make_error_code(std::errc::device_or_resource_busy));
+    } else {
+        fail(errc::closed);
+    }
     return next_step::end;
 }
 

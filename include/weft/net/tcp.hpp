@@ -24,7 +24,8 @@
 //     copy of the file descriptor back when it goes; the connection stays the parent's. To wait for
 //     it ends the process with a message.
 //   * One task may read while another one writes. Several tasks may do the same at a time; they get
-//     their turn in the order in which they came, each for its whole operation.
+//     their turn in the order in which they came, each for its whole operation. Up to eight million
+//     of them wait for it; one more fails with std::errc::device_or_resource_busy.
 //
 // No signal is ever raised (SIGPIPE): writing to a connection that the peer has closed fails with
 // std::errc::broken_pipe or connection_reset.

@@ -27,6 +27,10 @@
 // or, where the bit is set, tells the caller to hand the turn over; the word is one, so an
 // operation that queues beside a leaving one is either seen by it, or finds the turn free.
 //
+// References cannot overflow: only operations that queue are many, and queue() refuses more than
+// half of what the field holds. Of the others there are as many as turns (two), polls (one for each
+// direction and ring) and threads. So the paths that nobody queues on check nothing.
+//
 // The load that starts a compare-and-swap loop is relaxed everywhere: the swap decides.
 #pragma once
 
@@ -42,11 +46,15 @@ enum class enter_outcome : std::uint8_t {
     entered,  ///< The caller has the turn and a reference.
     busy,     ///< Another operation has the turn.
     closed,   ///< The descriptor is being closed, or the handle is from an earlier life.
+    crowded,  ///< So many operations queue already that no more are admitted.
 };
 
 template <class Layer>
 class descriptor_word {
 public:
+    /// So many references there are when no operation is admitted to a queue any more.
+    static constexpr std::uint32_t most_queued = std::uint32_t{1} << 23;
+
     /// Takes the turn of a direction.
     enter_outcome enter(std::uint32_t generation, direction which) noexcept {
         std::uint64_t value = word_.load(std::memory_order_relaxed);
@@ -65,11 +73,13 @@ public:
 
     /// Under the descriptor's lock: the caller is about to be put into the queue of a direction,
     /// and holds a reference from now on. `entered`: the turn became free and is the caller's.
+    /// `crowded`: nothing has changed.
     enter_outcome queue(std::uint32_t generation, direction which) noexcept {
         std::uint64_t value = word_.load(std::memory_order_relaxed);
         for (;;) {
             if (!is_open(value, generation)) return enter_outcome::closed;
             const bool taken = (value & turn_bit(which)) != 0;
+            if (taken && references_of(value) >= most_queued) return enter_outcome::crowded;
             const std::uint64_t mark = taken ? queue_bit(which) : turn_bit(which);
             WEFT_ASSERT((value & reference_mask) != reference_mask);
             // Acquire as in enter(). Whoever has the turn sees the mark in leave(), since the word
@@ -195,6 +205,9 @@ private:
     }
     static constexpr std::uint32_t generation_of(std::uint64_t value) noexcept {
         return static_cast<std::uint32_t>(value >> generation_shift);
+    }
+    static constexpr std::uint32_t references_of(std::uint64_t value) noexcept {
+        return static_cast<std::uint32_t>(value & reference_mask) >> reference_shift;
     }
     static constexpr bool is_open(std::uint64_t value, std::uint32_t generation) noexcept {
         return generation_of(value) == generation && (value & closing_bit) == 0;
