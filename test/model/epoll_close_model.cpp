@@ -333,7 +333,7 @@ void move_against_end() {
 
 constexpr model::scenario scenarios[] = {
     {"close against arm", close_against_arm},
-    {"close against data", close_against_data, {.preemptions = 1}},
+    {"close against data", close_against_data, {.stale_reads = 2}},
     {"close against a refusal", close_against_refusal},
     {"close against a refusal and the end of the set", close_against_refusal_and_end},
     {"close what is armed", close_what_is_armed},

@@ -563,7 +563,7 @@ constexpr model::scenario scenarios[] = {
     {"close against arm", close_against_arm},
     {"close against data", close_against_data},
     {"close elsewhere", [] { close_elsewhere(false); }},
-    {"close elsewhere, after an event", [] { close_elsewhere(true); }, {.preemptions = 1}},
+    {"close elsewhere, after an event", [] { close_elsewhere(true); }},
     {"close against move", close_against_move},
     {"close against give up", close_against_give_up},
     {"two closers", two_closers},
