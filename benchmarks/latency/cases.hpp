@@ -19,6 +19,11 @@ weft::task<> stuck_ready(samples& found, unsigned rounds);
 weft::task<> stuck_timer(samples& found, unsigned rounds);
 weft::task<> stuck_socket(samples& found, unsigned rounds);
 
+// The same, while a task keeps the other processor busy and lets others in each millisecond.
+weft::task<> stuck_ready_all_busy(samples& found, unsigned rounds);
+weft::task<> stuck_timer_all_busy(samples& found, unsigned rounds);
+weft::task<> stuck_socket_all_busy(samples& found, unsigned rounds);
+
 // Time.
 weft::task<> sleep_50us(samples& found, unsigned rounds);
 weft::task<> blocking_ticker(samples& found, unsigned rounds);

@@ -104,33 +104,57 @@ func hogEcho(found *samples, rounds int) {
 func outsideEnd(peer net.Conn) int {
 	file, err := peer.(*net.TCPConn).File()
 	check(err)
-	check(syscall.SetNonblock(int(file.Fd()), false))
-	return int(file.Fd())
+	defer file.Close()
+	fd, err := syscall.Dup(int(file.Fd()))
+	check(err)
+	check(syscall.SetNonblock(fd, false))
+	return fd
 }
 
+func echoOne(connection net.Conn) {
+	buffer := make([]byte, 1)
+	_, err := connection.Read(buffer)
+	check(err)
+	_, err = connection.Write(buffer)
+	check(err)
+}
+
+// Each round has a connection of its own, as that of weft has, and the byte comes at any time of a
+// step.
 func busySocket(found *samples, rounds int) {
-	served, peer := connectionPair()
-	go echoBytes(served)
-	fd := outsideEnd(peer)
-	var over atomic.Bool
-	go func() {
-		runtime.LockOSThread()
-		buffer := make([]byte, 1)
-		for i := 0; i < rounds; i++ {
-			pause := syscall.NsecToTimespec(int64(2000000 + i%7*500000))
+	for i := 0; i < rounds; i++ {
+		served, peer := connectionPair()
+		fd := outsideEnd(peer)
+		echoed := make(chan bool)
+		go func() {
+			echoOne(served)
+			close(echoed)
+		}()
+		runtime.Gosched()
+		var answered atomic.Bool
+		client := make(chan time.Duration, 1)
+		go func() {
+			runtime.LockOSThread()
+			buffer := make([]byte, 1)
+			pause := syscall.NsecToTimespec(int64(i % 10 * 500000))
 			syscall.Nanosleep(&pause, nil)
 			begin := time.Now()
 			_, err := syscall.Write(fd, buffer)
 			check(err)
 			_, err = syscall.Read(fd, buffer)
 			check(err)
-			found.add(time.Since(begin))
+			client <- time.Since(begin)
+			answered.Store(true)
+		}()
+		for !answered.Load() {
+			spin(5 * time.Millisecond)
+			runtime.Gosched()
 		}
-		over.Store(true)
-	}()
-	for !over.Load() {
-		spin(5 * time.Millisecond)
-		runtime.Gosched()
+		found.add(<-client)
+		<-echoed
+		check(served.Close())
+		check(peer.Close())
+		check(syscall.Close(fd))
 	}
 }
 
@@ -155,54 +179,84 @@ func spawnChain(found *samples, rounds int) {
 
 const stuckFor = 100 * time.Millisecond
 const readyAfter = 3 * time.Millisecond
+const betweenRounds = 20 * time.Millisecond
 
-func stuckReady(found *samples, rounds int) {
-	for i := 0; i < rounds; i++ {
-		stamped := make(chan time.Time, 1)
-		begin := time.Now()
-		go func() { stamped <- time.Now() }()
-		spin(stuckFor)
-		found.add((<-stamped).Sub(begin))
-	}
+func stuckReady(found *samples) {
+	stamped := make(chan time.Time, 1)
+	begin := time.Now()
+	go func() { stamped <- time.Now() }()
+	spin(stuckFor)
+	found.add((<-stamped).Sub(begin))
 }
 
-func stuckTimer(found *samples, rounds int) {
-	for i := 0; i < rounds; i++ {
-		stamped := make(chan time.Time, 1)
-		due := time.Now().Add(readyAfter)
-		go func() {
-			time.Sleep(time.Until(due))
-			stamped <- time.Now()
-		}()
-		runtime.Gosched()
-		spin(stuckFor)
-		found.add((<-stamped).Sub(due))
-	}
+func stuckTimer(found *samples) {
+	stamped := make(chan time.Time, 1)
+	due := time.Now().Add(readyAfter)
+	go func() {
+		time.Sleep(time.Until(due))
+		stamped <- time.Now()
+	}()
+	runtime.Gosched()
+	spin(stuckFor)
+	found.add((<-stamped).Sub(due))
 }
 
-func stuckSocket(found *samples, rounds int) {
+func stuckSocket(found *samples, served net.Conn, fd int) {
+	stamped := make(chan time.Time, 1)
+	written := make(chan time.Time, 1)
+	go func() {
+		_, err := served.Read(make([]byte, 1))
+		check(err)
+		stamped <- time.Now()
+	}()
+	runtime.Gosched()
+	go func() {
+		runtime.LockOSThread()
+		pause := syscall.NsecToTimespec(readyAfter.Nanoseconds())
+		syscall.Nanosleep(&pause, nil)
+		written <- time.Now()
+		_, err := syscall.Write(fd, make([]byte, 1))
+		check(err)
+	}()
+	runtime.Gosched()
+	spin(stuckFor)
+	found.add((<-stamped).Sub(<-written))
+}
+
+func stuckSocketRound(found *samples) func() {
 	served, peer := connectionPair()
 	fd := outsideEnd(peer)
+	return func() { stuckSocket(found, served, fd) }
+}
+
+func makeRounds(rounds int, round func()) {
 	for i := 0; i < rounds; i++ {
-		stamped := make(chan time.Time, 1)
-		written := make(chan time.Time, 1)
+		time.Sleep(betweenRounds)
+		round()
+	}
+}
+
+// A goroutine works in steps of 1 ms on the other processor.
+func makeRoundsAllBusy(rounds int, round func()) {
+	for i := 0; i < rounds; i++ {
+		var begun, over atomic.Bool
+		done := make(chan bool)
 		go func() {
-			_, err := served.Read(make([]byte, 1))
-			check(err)
-			stamped <- time.Now()
+			for !over.Load() {
+				begun.Store(true)
+				spin(time.Millisecond)
+				runtime.Gosched()
+			}
+			close(done)
 		}()
-		runtime.Gosched()
-		go func() {
-			runtime.LockOSThread()
-			pause := syscall.NsecToTimespec(readyAfter.Nanoseconds())
-			syscall.Nanosleep(&pause, nil)
-			written <- time.Now()
-			_, err := syscall.Write(fd, make([]byte, 1))
-			check(err)
-		}()
-		runtime.Gosched()
-		spin(stuckFor)
-		found.add((<-stamped).Sub(<-written))
+		for !begun.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		// Whatever has been left behind by the round before is gone, and the two have parted.
+		time.Sleep(betweenRounds)
+		round()
+		over.Store(true)
+		<-done
 	}
 }
 
@@ -239,12 +293,27 @@ func main() {
 		run    func(*samples, int)
 		rounds int
 	}{
-		"hog_echo":        {hogEcho, 100},
-		"busy_socket":     {busySocket, 300},
-		"spawn_chain":     {spawnChain, 3},
-		"stuck_ready":     {stuckReady, 50},
-		"stuck_timer":     {stuckTimer, 50},
-		"stuck_socket":    {stuckSocket, 50},
+		"hog_echo":    {hogEcho, 100},
+		"busy_socket": {busySocket, 300},
+		"spawn_chain": {spawnChain, 3},
+		"stuck_ready": {func(found *samples, rounds int) {
+			makeRounds(rounds, func() { stuckReady(found) })
+		}, 50},
+		"stuck_timer": {func(found *samples, rounds int) {
+			makeRounds(rounds, func() { stuckTimer(found) })
+		}, 50},
+		"stuck_socket": {func(found *samples, rounds int) {
+			makeRounds(rounds, stuckSocketRound(found))
+		}, 50},
+		"stuck_ready_all_busy": {func(found *samples, rounds int) {
+			makeRoundsAllBusy(rounds, func() { stuckReady(found) })
+		}, 50},
+		"stuck_timer_all_busy": {func(found *samples, rounds int) {
+			makeRoundsAllBusy(rounds, func() { stuckTimer(found) })
+		}, 50},
+		"stuck_socket_all_busy": {func(found *samples, rounds int) {
+			makeRoundsAllBusy(rounds, stuckSocketRound(found))
+		}, 50},
 		"sleep_50us":      {sleep50us, 2000},
 		"blocking_ticker": {blockingTicker, 3000},
 	}

@@ -31,6 +31,9 @@ constexpr named_case cases[] = {
     {"stuck_ready", latency::stuck_ready, 50},
     {"stuck_timer", latency::stuck_timer, 50},
     {"stuck_socket", latency::stuck_socket, 50},
+    {"stuck_ready_all_busy", latency::stuck_ready_all_busy, 50},
+    {"stuck_timer_all_busy", latency::stuck_timer_all_busy, 50},
+    {"stuck_socket_all_busy", latency::stuck_socket_all_busy, 50},
     {"sleep_50us", latency::sleep_50us, 5000},
     {"blocking_ticker", latency::blocking_ticker, 3000},
 };
