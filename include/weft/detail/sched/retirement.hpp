@@ -87,7 +87,8 @@ enum class worker_state : std::uint32_t { running, asked, leaving, retired };
 template <class Layer>
 class state_word {
 public:
-    /// Controller, of a worker that is running(). Release pairs with begin().
+    /// Controller, of a worker that is running(). Release pairs with begin(): it may have been
+    /// recalled before, without noticing, and must not take back a count that is yet to come.
     void ask() noexcept { word_.store(worker_state::asked, std::memory_order_release); }
 
     /// Controller, of a worker that is not running(). True: it had settled, and counts once, as the
@@ -101,7 +102,8 @@ public:
     /// the lock of the controllers orders it.
     bool running() const noexcept { return state() == worker_state::running; }
 
-    /// Owner: leaves, if it was asked and not recalled since. Acquire pairs with ask().
+    /// Owner: leaves, if it was asked and not recalled since. Acquire pairs with ask(). Relaxed if
+    /// not: it goes on as before.
     bool begin() noexcept {
         auto expected = worker_state::asked;
         return word_.compare_exchange_strong(expected, worker_state::leaving,
