@@ -36,6 +36,9 @@ public:
     /// changed since it was told last. Reads files at most once in a period.
     std::optional<std::uint32_t> look(monotonic_time now);
 
+    /// The same thread: what look() has told could not be used, so its next look tells again.
+    void tell_again() noexcept { last_ = 0; }
+
     /// Any thread: the count was chosen by hand, from now on it is nobody else's matter.
     void stop() noexcept {
         // Relaxed: a look that runs already may still tell of a change, as one before it could.

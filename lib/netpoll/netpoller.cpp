@@ -32,8 +32,8 @@ public:
 
     std::string_view name() const noexcept override { return "io_uring"; }
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
-    start_result add_poller(unsigned entries) override {
-        long patience_left = patience;
+    start_result add_poller(unsigned entries, short_memory when_short) override {
+        long patience_left = when_short == short_memory::wait ? patience : 0;
         return add_ring(entries, patience_left, static_cast<unsigned>(pollers_.size()) + 1);
     }
     void remove_last_poller() noexcept override { pollers_.pop_back(); }
@@ -58,13 +58,13 @@ public:
                                     fmt::format("weft cannot use epoll: {}", result.step));
         }
         for (unsigned i = 0; i < workers; ++i) {
-            add_poller(0);
+            add_poller(0, short_memory::fail);
         }
     }
 
     std::string_view name() const noexcept override { return "epoll"; }
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
-    start_result add_poller(unsigned) final {
+    start_result add_poller(unsigned, short_memory) final {
         pollers_.push_back(std::make_unique<epoll_poller>(set_));
         return {};
     }

@@ -47,6 +47,7 @@
 #include <csignal>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -153,15 +154,23 @@ public:
     /// One thread at a time, the watchdog: as many processors as the machine gives now, if
     /// `watched` tells of a change. Does nothing once the number was chosen by hand, or the runtime
     /// ends. What fails is said in the log; the number stays as it is until the machine's changes
-    /// again.
+    /// again, or there is memory. Does not wait where that is short, nor for others.
     void follow_machine(processor_count_watch& watched, monotonic_time now) noexcept;
 
-    /// Any thread without a processor: one worker more than there are processors, in the place of
-    /// one that its task holds. False: there are as many of them as processors, or the runtime
-    /// ends. Throws as set_processors() where it cannot be made. Blocks while one is started.
-    bool start_compensating_worker();
-    /// Any thread: one of them less. Which worker that is does not matter.
+    enum class compensation : std::uint8_t {
+        started,
+        none_left,  ///< There are as many of them as processors, or the runtime ends.
+        later,      ///< Somebody changes the number of processors; ask again.
+    };
+    /// One thread at a time, the watchdog: one worker more than there are processors, in the place
+    /// of one that its task holds. Throws as set_processors() where it cannot be made; does not
+    /// wait where memory is short, nor for others. Blocks while a thread is started.
+    compensation start_compensating_worker();
+    /// The same thread: one of them less. Which worker that is does not matter. It may go on while
+    /// somebody changes the number of processors, until end_compensations().
     void retire_compensating_worker() noexcept;
+    /// The same thread, now and then: those that could not be told to go yet. False: some are left.
+    bool end_compensations() noexcept;
 
     /// A task has ended on `on`: counts, and begins the stop after the last one of the draining
     /// phase.
@@ -247,10 +256,11 @@ private:
         ~late_undo();
     };
 
-    void change_processors(unsigned wanted);
+    void change_processors(unsigned wanted, short_memory when_short);
     void end_solitude() noexcept;
-    bool report_unfollowed(bool seen, std::string_view why) noexcept;
-    void start_more_workers(std::uint32_t count, unsigned entries);
+    void report_unfollowed(std::optional<std::uint32_t> found, std::string_view why) noexcept;
+    bool say_unfollowed(bool seen, std::string_view why) noexcept;
+    void start_more_workers(std::uint32_t count, unsigned entries, short_memory when_short);
     void start_late_threads(std::vector<std::unique_ptr<worker_thread>>& made,
                             const std::shared_ptr<late_start>& round);
     [[noreturn]] void throw_late_failure(const start_result& failure) const;
@@ -296,7 +306,10 @@ private:
     std::mutex control_mutex_;
     wanted_workers<layer> wanted_;
     std::atomic<std::uint64_t> compensations_{0};
-    bool look_failure_reported_ = false;  ///< Of the watchdog.
+    std::uint32_t compensations_over_ = 0;  ///< Of the watchdog: of these a worker is left.
+    static constexpr std::uint32_t nothing_reported = UINT32_MAX;
+    /// Of the watchdog: which number it has said that it cannot follow; 0: that it cannot read it.
+    std::uint32_t unfollowed_ = nothing_reported;
     std::atomic<runtime_phase> phase_{runtime_phase::running};
     std::atomic<std::uint64_t> drain_word_{0};
     /// Set before the main task starts; read by the worker that ends a task.

@@ -31,7 +31,9 @@
 // no such case: it does not sleep.
 //
 // control_mutex_ makes all of this one thing at a time. Nobody waits for a worker while it is held
-// but for threads that are being started, which need no other worker.
+// but for threads that are being started, which need no other worker. The watchdog, on which all
+// tasks rely, waits neither for it nor for memory: it tries again at a later look. A task that
+// makes many workers holds the lock for long, and closed rings are uncharged late.
 #include "lib/sched/runtime_core.hpp"
 
 #include "lib/base/environment.hpp"
@@ -79,13 +81,14 @@ void runtime_core::set_processors(unsigned wanted) {
     if (phase() != runtime_phase::running) {
         throw std::system_error(errc::stopped, "weft: set_processors while the runtime ends");
     }
-    change_processors(wanted);
+    change_processors(wanted, short_memory::wait);
     machine_count.stop();
 }
 
-// A number that was set by hand between the look and the lock has come later, and stays. Reading
-// the files may fail each time, for want of memory; that is said once, as is each change that
-// fails.
+// A number that was set by hand between the look and the lock has come later, and stays. Where that
+// goes on, and may still fail, the next look tells again, and so it does where there was no memory
+// for a ring. Reading the files may fail each time as well. What fails in the same way is said
+// once.
 void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time now) noexcept {
     std::optional<std::uint32_t> found;
     try {
@@ -93,19 +96,36 @@ void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time
         if (!found) {
             return;
         }
-        const std::lock_guard held(control_mutex_);
-        if (watched.active() && machine_count.active() && phase() == runtime_phase::running) {
-            change_processors(*found);
+        const std::unique_lock held(control_mutex_, std::try_to_lock);
+        if (!held.owns_lock()) {
+            watched.tell_again();
+        } else if (watched.active() && machine_count.active() &&
+                   phase() == runtime_phase::running) {
+            change_processors(*found, short_memory::fail);
+            unfollowed_ = nothing_reported;
         }
+    } catch (const std::system_error& error) {
+        if (found && error.code() == std::errc::not_enough_memory) {
+            watched.tell_again();
+        }
+        report_unfollowed(found, error.what());
     } catch (const std::exception& error) {
-        if (found || !look_failure_reported_) {
-            const bool kept = report_unfollowed(found.has_value(), error.what());
-            look_failure_reported_ = look_failure_reported_ || (kept && !found);
-        }
+        report_unfollowed(found, error.what());
     }
 }
 
-bool runtime_core::report_unfollowed(bool seen, std::string_view why) noexcept {
+void runtime_core::report_unfollowed(std::optional<std::uint32_t> found,
+                                     std::string_view why) noexcept {
+    const std::uint32_t failure = found.value_or(0);
+    if (unfollowed_ == failure) {
+        return;
+    }
+    if (say_unfollowed(found.has_value(), why)) {
+        unfollowed_ = failure;
+    }
+}
+
+bool runtime_core::say_unfollowed(bool seen, std::string_view why) noexcept {
     try {
         return reports.say(fmt::format(
             "weft: {}; it stays at {} ({})",
@@ -119,10 +139,10 @@ bool runtime_core::report_unfollowed(bool seen, std::string_view why) noexcept {
 }
 
 // Under the lock.
-void runtime_core::change_processors(unsigned wanted) {
+void runtime_core::change_processors(unsigned wanted, short_memory when_short) {
     const std::uint32_t running = wanted + wanted_.compensating();
     if (running > worker_count()) {
-        start_more_workers(running - worker_count(), usual_entries);
+        start_more_workers(running - worker_count(), usual_entries, when_short);
     }
     const std::uint32_t before = wanted_.processors();
     const bool one = before == 1;
@@ -145,13 +165,19 @@ void runtime_core::repin(std::uint32_t first, std::uint32_t end) noexcept {
     }
 }
 
-bool runtime_core::start_compensating_worker() {
-    const std::lock_guard held(control_mutex_);
+runtime_core::compensation runtime_core::start_compensating_worker() {
+    if (!end_compensations()) {
+        return compensation::later;
+    }
+    const std::unique_lock held(control_mutex_, std::try_to_lock);
+    if (!held.owns_lock()) {
+        return compensation::later;
+    }
     if (phase() != runtime_phase::running || !wanted_.may_compensate()) {
-        return false;
+        return compensation::none_left;
     }
     if (wanted_.all() >= worker_count()) {
-        start_more_workers(1, few_entries);
+        start_more_workers(1, few_entries, short_memory::fail);
     }
     wanted_.compensate();
     // Relaxed: a statistic.
@@ -160,7 +186,7 @@ bool runtime_core::start_compensating_worker() {
     if (processor_count() == 1) {
         end_solitude();
     }
-    return true;
+    return compensation::started;
 }
 
 // See the head of this file. Where two processors are wanted there have always been two since.
@@ -172,16 +198,31 @@ void runtime_core::end_solitude() noexcept {
 }
 
 void runtime_core::retire_compensating_worker() noexcept {
-    const std::lock_guard held(control_mutex_);
-    wanted_.end_compensation();
+    ++compensations_over_;
+    end_compensations();
+}
+
+bool runtime_core::end_compensations() noexcept {
+    if (compensations_over_ == 0) {
+        return true;
+    }
+    const std::unique_lock held(control_mutex_, std::try_to_lock);
+    if (!held.owns_lock()) {
+        return false;
+    }
+    for (; compensations_over_ != 0; --compensations_over_) {
+        wanted_.end_compensation();
+    }
     adjust_running(*this, wanted_.all());
+    return true;
 }
 
 void runtime_core::reconsider_sleep() noexcept {
     reconsider(*this);
 }
 
-void runtime_core::start_more_workers(std::uint32_t count, unsigned entries) {
+void runtime_core::start_more_workers(std::uint32_t count, unsigned entries,
+                                      short_memory when_short) {
     const std::uint32_t first = worker_count();
     std::vector<std::unique_ptr<worker_thread>> made;
     made.reserve(count);
@@ -190,7 +231,7 @@ void runtime_core::start_more_workers(std::uint32_t count, unsigned entries) {
     late_undo undo{*this, *round, threads_.size(), 0};
     for (std::uint32_t i = first; i < first + count; ++i) {
         made.push_back(std::make_unique<worker_thread>(*this, i));
-        const start_result ring = netpoller_->add_poller(entries);
+        const start_result ring = netpoller_->add_poller(entries, when_short);
         if (ring.error != 0) {
             throw_late_failure(ring);
         }

@@ -109,7 +109,10 @@ void watchdog::run() noexcept {
 
 void watchdog::rest() noexcept {
     if (!rest_.begin_rest([this] { return runtime_.idle.all_parked(); },
-                          [this] { return runtime_.reports.any_unserved() || any_wait_noted(); })) {
+                          [this] {
+                              return runtime_.reports.any_unserved() || any_wait_noted() ||
+                                     !runtime_.end_compensations();
+                          })) {
         return;
     }
     while (rest_.value() == rest_.resting) { futex_wait(rest_.word(), rest_.resting, no_deadline); }
@@ -294,6 +297,7 @@ bool watchdog::take_for_owners() noexcept {
 // Somebody idle, or a worker that is not kept, takes what waits: a compensating worker would only
 // share its processor. One that is blocked in a call leaves a processor unused.
 void watchdog::compensate() noexcept {
+    runtime_.end_compensations();
     if (!runtime_.options().compensate || runtime_.phase() != runtime_phase::running) { return; }
     bool all_kept = watched_.size() >= runtime_.worker_count();
     bool awaited = false;
@@ -341,19 +345,39 @@ void watchdog::end_for_unblocked() noexcept {
 void watchdog::start_compensating(watched& of) noexcept {
     const monotonic_time now = monotonic_now();
     if (now < next_attempt_) { return; }
+    runtime_core::compensation outcome{};
     try {
-        of.compensated = runtime_.start_compensating_worker();
+        outcome = runtime_.start_compensating_worker();
+        of.compensated = outcome == runtime_core::compensation::started;
+        short_attempts_ = 0;
+    } catch (const std::system_error& error) {
+        const bool is_short = error.code() == std::errc::not_enough_memory;
+        put_off(now, is_short, error.what());
+        return;
     } catch (const std::exception& error) {
-        next_attempt_ = after(now, std::chrono::seconds(1));
-        report_no_worker(error.what());
+        put_off(now, false, error.what());
         return;
     }
     // None was started either where the runtime has begun to end meanwhile. Tasks that are merely
     // long are no reason for a report here, as they are none for one about themselves.
-    if (!of.compensated && runtime_.phase() == runtime_phase::running &&
+    if (outcome == runtime_core::compensation::none_left &&
+        runtime_.phase() == runtime_phase::running &&
         of.watch.used() >= runtime_.options().hog_report) {
         report_used_up();
     }
+}
+
+// Rings that were just closed are uncharged a little later, so a ring that finds no memory is tried
+// again soon, for some 100 ms in all.
+void watchdog::put_off(monotonic_time now, bool short_of_memory, std::string_view why) noexcept {
+    constexpr int most_attempts = 10;
+    if (short_of_memory && ++short_attempts_ < most_attempts) {
+        next_attempt_ = after(now, std::chrono::milliseconds(10));
+        return;
+    }
+    short_attempts_ = 0;
+    next_attempt_ = after(now, std::chrono::seconds(1));
+    report_no_worker(why);
 }
 
 void watchdog::report_no_worker(std::string_view why) noexcept {

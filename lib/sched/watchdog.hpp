@@ -178,6 +178,7 @@ private:
     void compensate() noexcept;
     void end_for_unblocked() noexcept;
     void start_compensating(watched& of) noexcept;
+    void put_off(monotonic_time now, bool short_of_memory, std::string_view why) noexcept;
     void report_no_worker(std::string_view why) noexcept;
     void report_used_up() noexcept;
     void act(worker_thread& worker, const run_watch& watch, const watch_verdict& verdict) noexcept;
@@ -198,6 +199,7 @@ private:
     std::uint64_t global_taken_ = 0;  ///< Until the last look.
     report_limit limit_;
     monotonic_time next_attempt_ = 0;  ///< No compensating worker before.
+    int short_attempts_ = 0;           ///< In a row, for which there was no memory.
     bool used_up_reported_ = false;
     monotonic_time next_used_up_ = 0;  ///< That is not reported before.
     bool failure_reported_ = false;

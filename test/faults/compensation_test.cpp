@@ -30,6 +30,12 @@ std::atomic<bool> setup_fails;
 std::atomic<weft::detail::runtime_core*> ending{nullptr};
 std::atomic<bool> setup_lasts;
 
+// Setups that are refused for want of memory: how many, and whether two of them were in one look.
+std::atomic<int> refused;
+std::atomic<bool> refused_twice;
+std::atomic<std::uint64_t> look_of_refusal;
+std::atomic<const weft::detail::runtime_core*> short_of_memory{nullptr};
+
 weft::task<> set(std::atomic<bool>& flag) {
     flag = true;
     co_return;
@@ -117,6 +123,103 @@ TEST_CASE("a runtime ends while a worker is made that would run in the place of 
     ending = nullptr;
     CHECK(began);
     CHECK(reports == 0);
+}
+
+TEST_CASE("a worker in the place of another for which there is no memory is tried at later looks",
+          "[faults]") {
+    if (!weft::test::io_uring_starts()) {
+        WARN("io_uring cannot start here; not tested");
+        return;
+    }
+    weft::detail::system_calls table = kernel_system_calls();
+    table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
+        const auto* core = short_of_memory.load();
+        if (core == nullptr) return kernel_system_calls().io_uring_setup(entries, parameters);
+        const std::uint64_t look = core->dog.looks();
+        if (refused != 0 && look == look_of_refusal) refused_twice = true;
+        look_of_refusal = look;
+        ++refused;
+        errno = ENOMEM;
+        return -1;
+    };
+    const weft::test::replaced_calls replaced(table);
+    const weft::test::forced_backend forced("io_uring");
+    std::atomic<int> reports{0};
+    const auto log = [&](std::string_view line) {
+        if (line.find("none can run in its place") != line.npos) ++reports;
+    };
+    refused = 0;
+    refused_twice = false;
+    int before_report = 0;
+    bool waited = false, helped = false;
+    auto main = [&]() -> weft::task<> {
+        short_of_memory = &weft::test::this_core();
+        std::atomic<bool> ran{false};
+        auto other = weft::co_spawn(set, std::ref(ran));
+        spin_until([&] { return reports != 0; });
+        before_report = refused;
+        waited = !ran;
+        short_of_memory = nullptr;
+        helped = spin_until([&] { return ran.load(); });
+        co_await std::move(other);
+    };
+    weft::run(main(), {.processors = 1, .log = log});
+    CHECK(waited);
+    CHECK(before_report >= 10);
+    CHECK_FALSE(refused_twice);
+    CHECK(helped);
+    CHECK(reports == 1);
+}
+
+TEST_CASE("the watchdog goes on while a task changes the number of processors", "[faults]") {
+    if (!weft::test::io_uring_starts()) {
+        WARN("io_uring cannot start here; not tested");
+        return;
+    }
+    static std::atomic<bool> held;
+    weft::detail::system_calls table = kernel_system_calls();
+    table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
+        if (held) {
+            setup_lasts = true;
+            spin_until([] { return !held.load(); });
+        }
+        return kernel_system_calls().io_uring_setup(entries, parameters);
+    };
+    const weft::test::replaced_calls replaced(table);
+    const weft::test::forced_backend forced("io_uring");
+    setup_lasts = false;
+    held = false;
+    bool changing = false, goes_on = false;
+    std::size_t running = 0;
+    auto change = []() -> weft::task<> {
+        held = true;
+        weft::this_runtime::set_processors(3);
+        co_return;
+    };
+    auto main = [&]() -> weft::task<> {
+        auto& dog = weft::test::this_core().dog;
+        auto other = weft::co_spawn(change);
+        // It runs in the place of this one, which then comes back while the other is not done.
+        changing = spin_until([&] { return setup_lasts.load(); });
+        const std::uint64_t looks = dog.looks();
+        const weft::test::patience wait;
+        while (dog.looks() < looks + 5 && !wait.over()) co_await weft::yield();
+        goes_on = dog.looks() >= looks + 5;
+        held = false;
+        co_await std::move(other);
+        const weft::test::patience wait_for_end;
+        do {
+            co_await weft::sleep_for(1ms);
+            running = 0;
+            for (const auto& each : weft::this_runtime::statistics().processors) {
+                running += each.state == weft::processor_state::running ? 1U : 0U;
+            }
+        } while (running != 3 && !wait_for_end.over());
+    };
+    weft::run(main(), {.processors = 1});
+    CHECK(changing);
+    CHECK(goes_on);
+    CHECK(running == 3);
 }
 
 // Whoever has given its processor up serves nobody: as where it has never been, what waits for the
