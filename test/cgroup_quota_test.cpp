@@ -4,12 +4,15 @@
 #include "support/catch.hpp"
 #include "support/laid_out_files.hpp"
 
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 
 using weft::detail::cgroup_processors;
+using weft::detail::cgroup_reader;
 
 namespace {
 
@@ -42,9 +45,10 @@ public:
         return group_file(group + "/cpu.max", std::string(limit) + "\n");
     }
 
-    std::optional<std::uint32_t> processors() const {
-        return cgroup_processors({files_.path("proc"), files_.path("groups")});
+    weft::detail::cgroup_roots roots() const {
+        return {files_.path("proc"), files_.path("groups")};
     }
+    std::optional<std::uint32_t> processors() const { return cgroup_processors(roots()); }
     std::string path(std::string_view below) const { return files_.path(below); }
 
 private:
@@ -263,4 +267,48 @@ TEST_CASE("cgroup: a file that cannot be read is no limit, one above it still co
     CHECK(made.processors() == 2U);
     made.own("0::/a/b/gone\n");
     CHECK(made.processors() == 2U);
+}
+
+TEST_CASE("cgroup: a reader that is kept follows quotas, the own group and the mounts",
+          "[cgroup]") {
+    machine made;
+    cgroup_reader reader(made.roots());
+    CHECK(reader.processors() == std::nullopt);
+    made.own("0::/a\n").mounts(v2_mount).v2_quota("a", "300000 100000");
+    CHECK(reader.processors() == 3U);
+    made.v2_quota("a", "200000 100000");
+    CHECK(reader.processors() == 2U);
+    made.own("0::/b\n").v2_quota("b", "500000 100000");
+    CHECK(reader.processors() == 5U);
+    made.v1_quota("cpu,cpuacct", "100000", "100000");
+    made.own("0::/b\n2:cpu,cpuacct:/\n").mounts(std::string(v2_mount) + v1_mounts);
+    CHECK(reader.processors() == 1U);
+    made.mounts(v2_mount);
+    CHECK(reader.processors() == 5U);
+    made.mounts("");
+    CHECK(reader.processors() == std::nullopt);
+}
+
+// Another content, of which neither the size nor the time of the file tells, is not found until one
+// of them does.
+TEST_CASE("cgroup: a reader that is kept reads the mounts only when they have changed",
+          "[cgroup]") {
+    machine made;
+    made.own("0::/\n").mounts(v2_mount).v2_quota(".", "300000 100000");
+    made.v2_quota("part", "700000 100000");
+    cgroup_reader reader(made.roots());
+    CHECK(reader.processors() == 3U);
+    const std::filesystem::path file = made.path("proc/self/mountinfo");
+    const auto time = std::filesystem::last_write_time(file);
+    std::string moved = v2_mount;
+    moved.replace(moved.find("/sys/fs/cgroup rw,nosuid,nodev"), 30,
+                  "/sys/fs/cgroup/part rw,nosuid ");
+    REQUIRE(moved.size() == std::string_view(v2_mount).size());
+    made.mounts(moved);
+    std::filesystem::last_write_time(file, time);
+    CHECK(reader.processors() == 3U);
+    made.v2_quota(".", "400000 100000");
+    CHECK(reader.processors() == 4U);
+    std::filesystem::last_write_time(file, time + std::chrono::seconds(1));
+    CHECK(reader.processors() == 7U);
 }

@@ -2,14 +2,18 @@
 #include "lib/base/cgroup_quota.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
+#include <cstdio>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace weft::detail {
@@ -145,8 +149,6 @@ own_groups read_own_groups(const std::string& content) {
     return found;
 }
 
-enum class cgroup_version : std::uint8_t { v1, v2 };
-
 /// A mounted hierarchy, or a part of one.
 struct cgroup_mount {
     cgroup_version version = cgroup_version::v2;
@@ -233,34 +235,85 @@ void take_smaller(std::optional<std::uint32_t>& smallest, std::optional<std::uin
 
 }  // namespace
 
-std::optional<std::uint32_t> cgroup_processors(const cgroup_roots& roots) {
-    const auto groups = read_file(roots.process + "/self/cgroup");
-    const auto mounts = read_file(roots.process + "/self/mountinfo");
-    if (!groups || !mounts) {
+cgroup_reader::~cgroup_reader() {
+    if (mounts_ >= 0) {
+        ::close(mounts_);
+    }
+}
+
+std::optional<std::uint32_t> cgroup_reader::processors() {
+    auto own = read_file(roots_.process + "/self/cgroup");
+    if (!own) {
         return std::nullopt;
     }
-    const own_groups own = read_own_groups(*groups);
+    if (!known_ || *own != own_ || mounts_have_changed()) {
+        known_ = false;
+        // Before it is read: what changes meanwhile is seen the next time.
+        watch_mounts();
+        const auto mounts = read_file(roots_.process + "/self/mountinfo");
+        if (!mounts) {
+            return std::nullopt;
+        }
+        groups_ = find_groups(*own, *mounts);
+        own_ = std::move(*own);
+        known_ = mounts_ >= 0;
+    }
     std::optional<std::uint32_t> smallest;
-    std::string_view rest = *mounts;
+    for (const limiting_group& each : groups_) {
+        take_smaller(smallest, quota_of(each.directory, each.version));
+    }
+    return smallest;
+}
+
+/// From the roots of the mounts down to the own groups: each is one more that must be kept.
+std::vector<cgroup_reader::limiting_group> cgroup_reader::find_groups(
+    const std::string& own, const std::string& mounts) const {
+    const own_groups named = read_own_groups(own);
+    std::vector<limiting_group> found;
+    std::string_view rest = mounts;
     while (!rest.empty()) {
         const std::optional<cgroup_mount> mount = parse_mount(take_field(rest, '\n'));
         if (!mount) {
             continue;
         }
-        const auto& group = mount->version == cgroup_version::v1 ? own.v1 : own.v2;
+        const auto& group = mount->version == cgroup_version::v1 ? named.v1 : named.v2;
         const auto below = group ? names_below(mount->root, *group) : std::nullopt;
         if (!below) {
             continue;
         }
-        // From the root of the mount down to the own group: each is one more that must be kept.
-        std::string path = relocate(mount->point, roots.groups);
-        take_smaller(smallest, quota_of(path, mount->version));
+        std::string path = relocate(mount->point, roots_.groups);
+        found.push_back({mount->version, path});
         for (const std::string& name : *below) {
             path += "/" + name;
-            take_smaller(smallest, quota_of(path, mount->version));
+            found.push_back({mount->version, path});
         }
     }
-    return smallest;
+    return found;
+}
+
+void cgroup_reader::watch_mounts() noexcept {
+    if (mounts_ < 0) {
+        // Too long a path is as one that cannot be opened: all is read each time.
+        char path[PATH_MAX];
+        const int length =
+            std::snprintf(path, sizeof(path), "%s/self/mountinfo", roots_.process.c_str());
+        if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) {
+            return;
+        }
+        mounts_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    }
+    if (mounts_ >= 0 && ::fstat(mounts_, &seen_) != 0) {
+        ::close(std::exchange(mounts_, -1));
+    }
+}
+
+/// True also where that cannot be told.
+bool cgroup_reader::mounts_have_changed() noexcept {
+    pollfd asked{.fd = mounts_, .events = POLLPRI, .revents = 0};
+    struct ::stat now = {};
+    return ::poll(&asked, 1, 0) != 0 || ::fstat(mounts_, &now) != 0 ||
+           now.st_size != seen_.st_size || now.st_mtim.tv_sec != seen_.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != seen_.st_mtim.tv_nsec;
 }
 
 }  // namespace weft::detail

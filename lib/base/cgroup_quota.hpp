@@ -26,6 +26,12 @@
 //                                    between the two cannot be known from inside
 //     group /a, mount root /b        says nothing about this process
 //
+// Whoever asks again and again keeps a reader: mountinfo may be megabytes long, and the kernel
+// makes it anew for each that reads it. So the reader keeps where the quotas are, and reads only
+// those and the own group until the mounts have changed: the kernel tells by poll() on an open
+// mountinfo. (A plain file in its place, as tests have it, shows that by its size or its time.) A
+// process that goes to another namespace of mounts while it runs goes on as if it had not.
+//
 // What is missing, unreadable or makes no sense is no limit: a wrong guess there costs speed, while
 // an error would keep the program from starting.
 #pragma once
@@ -33,6 +39,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/stat.h>
 
 namespace weft::detail {
 
@@ -43,8 +53,45 @@ struct cgroup_roots {
     std::string groups = "/sys/fs/cgroup";
 };
 
-/// How many processors the quotas of all groups above this process allow at once, rounded up: one
-/// or more, and two or more where the quota is greater than one. Empty: no limit.
-std::optional<std::uint32_t> cgroup_processors(const cgroup_roots& roots);
+enum class cgroup_version : std::uint8_t { v1, v2 };
+
+/// Reads the quotas, as often as one likes. Used by one thread at a time.
+class cgroup_reader {
+public:
+    explicit cgroup_reader(cgroup_roots roots) : roots_(std::move(roots)) {}
+    cgroup_reader(const cgroup_reader&) = delete;
+    cgroup_reader& operator=(const cgroup_reader&) = delete;
+    ~cgroup_reader();
+
+    /// How many processors the quotas of all groups above this process allow at once, rounded up:
+    /// one or more, and two or more where the quota is greater than one. Empty: no limit. The first
+    /// call and those after changes read all, the others only the quotas and the own group. Keeps a
+    /// file open from then on. Throws std::bad_alloc.
+    std::optional<std::uint32_t> processors();
+
+private:
+    /// A group that limits this process: its directory.
+    struct limiting_group {
+        cgroup_version version;
+        std::string directory;
+    };
+
+    bool mounts_have_changed() noexcept;
+    void watch_mounts() noexcept;
+    std::vector<limiting_group> find_groups(const std::string& own,
+                                            const std::string& mounts) const;
+
+    const cgroup_roots roots_;
+    int mounts_ = -1;          ///< An open mountinfo; none while it cannot be watched.
+    struct ::stat seen_ = {};  ///< Of that, when it was read.
+    bool known_ = false;       ///< The rest is what mountinfo says.
+    std::string own_;          ///< The content of the file that names the own groups.
+    std::vector<limiting_group> groups_;
+};
+
+/// For one look.
+inline std::optional<std::uint32_t> cgroup_processors(const cgroup_roots& roots) {
+    return cgroup_reader(roots).processors();
+}
 
 }  // namespace weft::detail

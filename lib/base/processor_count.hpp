@@ -19,7 +19,8 @@
 
 namespace weft::detail {
 
-/// What affinity and quota allow now, from 1 to largest_processor_count.
+/// What affinity and quota allow now, from 1 to largest_processor_count. Throws std::bad_alloc.
+std::uint32_t processors_of_machine(cgroup_reader& quotas);
 std::uint32_t processors_of_machine(const cgroup_roots& roots = {});
 
 /// Tells when the count of the machine has changed.
@@ -30,7 +31,7 @@ public:
     /// `found` is the count that was read at the time `now`. Inactive: it never reads anything.
     processor_count_watch(bool active, std::uint32_t found, monotonic_time now,
                           cgroup_roots roots = {})
-        : active_(active), last_(found), next_look_(after_period(now)), roots_(std::move(roots)) {}
+        : active_(active), last_(found), next_look_(after_period(now)), quotas_(std::move(roots)) {}
 
     /// One thread at a time, whose affinity is that of the whole process: the new count, if it has
     /// changed since it was told last. Reads files at most once in a period.
@@ -57,7 +58,7 @@ private:
     std::atomic<bool> active_;
     std::uint32_t last_;
     monotonic_time next_look_;
-    const cgroup_roots roots_;
+    cgroup_reader quotas_;
 };
 
 }  // namespace weft::detail
