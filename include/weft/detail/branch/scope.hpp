@@ -345,14 +345,15 @@ public:
     basic_nested_scope() noexcept : base(nullptr) {}
 
     /// Running branch: makes this scope the innermost one, inside `parent`, which was it before.
-    /// A child gives its membership there, which it gets back in close().
+    /// A child gives its membership, which it gets back in close(); it is used where it is a member
+    /// of the parent, and not where it has opened that.
     void open(base& parent, Branch& branch, member* membership = nullptr,
               scope_kind kind = scope_kind::open) noexcept {
         parent.lock_.lock();
         parent_ = &parent;
-        membership_ = membership;
-        if (membership != nullptr) {
-            parent.remove(*membership);
+        membership_ = parent.occupant_ == &branch ? nullptr : membership;
+        if (membership_ != nullptr) {
+            parent.remove(*membership_);
         } else {
             parent.flags_ = branch.word.flags();
             parent.occupant_ = nullptr;
