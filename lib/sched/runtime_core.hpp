@@ -27,6 +27,7 @@
 #include "lib/blocking/blocking_pool.hpp"
 #include "lib/sched/global_queue.hpp"
 #include "lib/sched/guard_count.hpp"
+#include "lib/sched/held_lock_reports.hpp"
 #include "lib/sched/report_queue.hpp"
 #include "lib/sched/sleep_report.hpp"
 #include "lib/sched/task_slabs.hpp"
@@ -120,6 +121,8 @@ public:
     processor_count_watch machine_count;
     /// Lines of whoever must not wait for the log.
     report_queue reports{*this};
+    /// Tasks that suspend with a lock of threads.
+    held_lock_reports lock_reports{*this};
     watchdog dog{*this};
 
     /// After a publication: wakes a parked worker if nobody searches. True if it woke one.

@@ -42,6 +42,7 @@ void worker::requeue_running(branch& running) noexcept {
     if (forked()) [[unlikely]] {
         used_in_fork();
     }
+    self.check_held_locks(running);
     if ((attention_.load(std::memory_order_relaxed) & yield_wanted) != 0) {
         // It has overrun its slice: behind everybody.
         attention_.fetch_and(~yield_wanted, std::memory_order_relaxed);
@@ -73,6 +74,7 @@ std::coroutine_handle<> worker::end_task(branch& running, std::coroutine_handle<
     // The frame is suspended only when this has returned; the loop does the rest.
     running.handle = frame;
     static_cast<worker_thread*>(this)->finished_ = &running;
+    static_cast<worker_thread*>(this)->check_held_locks(running, true);
     return std::noop_coroutine();
 }
 
@@ -98,6 +100,10 @@ bool worker::gather_send(io_operation& sending, int fd, const void* data,
     if (runtime_->idle.parked_hint() != 0 || !self.gathering_.admits(self.p.queue.size()) ||
         !io_->gather_send(sending, fd, data, size)) {
         return false;
+    }
+    // Nobody readies it before it is published as gathered.
+    if (const branch* const sender = running()) {
+        self.check_held_locks(*sender);
     }
     if (!self.gathering_.open()) {
         self.gathering_.begin(self.turns_, slice_tick(), monotonic_now());
@@ -156,6 +162,8 @@ bool operation::pay_now(branch& waiter) noexcept {
 
 [[gnu::hot]]
 bool park(branch& waiter, operation& published) noexcept {
+    // It is published, but nobody resumes it before it is suspended, so its frame is still there.
+    static_cast<worker_thread*>(waiter.current)->check_held_locks(waiter);
     waiter.status = branch_status::parked;
     switch (waiter.word.suspend()) {
         case suspend_outcome::suspended:

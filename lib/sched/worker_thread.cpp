@@ -271,6 +271,7 @@ void worker_thread::execute(branch* running) noexcept {
     p.mark.begin(&of_task, of_task.word.life(), as_base(running->handle).promise().location_);
     // For this thread alone. Release: for a signal handler on it (rescue_signal.hpp).
     running_.store(running, std::memory_order_release);
+    forget_held_locks();  // Of whoever has called run(), or left behind by another task.
     if (begin(*running)) {
         running->handle.resume();
     }
@@ -282,9 +283,17 @@ void worker_thread::execute(branch* running) noexcept {
     }
     // Not before: what a task leaves behind is the user's code too, and may keep this worker.
     running_.store(nullptr, std::memory_order_relaxed);
+    forget_held_locks();  // One that stays behind has been told of.
     p.mark.end();
     // Whoever interrupts this thread from now on must see that no task runs (rescue_signal.cpp).
     std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+void worker_thread::report_held_locks(const branch& leaving, bool ends) noexcept {
+    const int locks = held_locks();  // Before the report takes some of its own.
+    if (runtime_->options().report_held_locks) {
+        runtime_->lock_reports.report(leaving, locks, ends);
+    }
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@
 // the ring is full, half of it and the kicked branch move to the global queue.
 #pragma once
 
+#include "lib/base/held_locks.hpp"
 #include "lib/base/thread_usage.hpp"
 #include "lib/sched/processor.hpp"
 #include "lib/sched/send_gathering.hpp"
@@ -84,6 +85,14 @@ public:
     /// Control blocks, from a cache of this worker. acquire throws std::bad_alloc.
     task_control* acquire_control();
     void release_control(task_control* released) noexcept;
+
+    /// On this worker: the branch is about to leave it, or has ended. Does a lock of threads that
+    /// it has taken stay behind? Costs nothing where locks are not counted.
+    void check_held_locks(const branch& leaving, bool ends = false) noexcept {
+        if constexpr (counts_held_locks) {
+            if (held_locks() != 0) [[unlikely]] { report_held_locks(leaving, ends); }
+        }
+    }
 
     /// Any thread: the thread of this worker. Relaxed: see enter_thread().
     thread_name thread() const noexcept { return thread_.load(std::memory_order_relaxed); }
@@ -145,6 +154,7 @@ private:
     void end_gathered_sends() noexcept;
     bool begin(branch& running) noexcept;
     void execute(branch* running) noexcept;
+    void report_held_locks(const branch& leaving, bool ends) noexcept;
     void finish_branch() noexcept;
     void finish_task(task_control& ended) noexcept;
 
