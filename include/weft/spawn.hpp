@@ -3,6 +3,7 @@
 
 #include <weft/detail/task/invoke_in_frame.hpp>
 #include <weft/detail/task/join.hpp>
+#include <weft/detail/task/local_values.hpp>
 #include <weft/task.hpp>
 
 #include <functional>
@@ -20,6 +21,10 @@ struct spawn_options {
     std::string_view name = {};
     /// A stop requested through this token stops the task, as join_handle::request_stop() does.
     std::stop_token stop_token = {};
+    /// Does the task find the values that its spawner has bound to task locals (task_local.hpp)?
+    /// It keeps them for as long as it lives, so a task that is to outlive what it was spawned by,
+    /// such as one that serves many requests, says no.
+    bool inherit_locals = true;
     /// Where the task was spawned, for reports.
     std::source_location where = std::source_location::current();
 };
@@ -120,6 +125,7 @@ join_handle<T> spawn(runtime_core* runtime, task<T> started, const spawn_options
     if (!started) {
         throw_empty_task();
     }
+    if (options.inherit_locals) { started = with_values_of_spawner(std::move(started)); }
     spawn_request request{.runtime = runtime,
                           .name = options.name,
                           .stop_token = options.stop_token,

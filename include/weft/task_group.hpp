@@ -101,7 +101,8 @@ private:
     explicit task_group(const task_group_options& options) : base_(options.limit) {}
 
     void launch(task<> child) {
-        const std::coroutine_handle<> frame = child.release_frame();
+        const std::coroutine_handle<> frame =
+            base_.with_values_of_spawner(std::move(child)).release_frame();
         try {
             base_.launch(frame);
         } catch (...) {

@@ -37,6 +37,7 @@
 #include <weft/statistics.hpp>
 #include <weft/task.hpp>
 #include <weft/task_group.hpp>
+#include <weft/task_local.hpp>
 #include <weft/this_task.hpp>
 #include <weft/timeout.hpp>
 #include <weft/unique_lock.hpp>

@@ -89,8 +89,9 @@ private:
     var<basic_scope_member*> next_{nullptr};
 };
 
-/// Whether a stop from outside of a scope reaches what is inside.
-enum class scope_kind : bool { open, shielded };
+/// Whether a stop from outside of a scope reaches what is inside; `binding` is an open one that
+/// lies in a local_scope, which binds values for what is inside.
+enum class scope_kind : std::uint8_t { open, shielded, binding };
 
 /// Where a walk over the tree goes from a scope: into it, past it, or nowhere any more.
 enum class walk_step : std::uint8_t { inside, past, end };
@@ -332,6 +333,7 @@ private:
     var<std::uint32_t> flags_{0};
     spin_lock<Layer> lock_;
     var<bool> shielded_{false};
+    var<bool> binding_{false};
 };
 
 /// A scope that a branch opens inside its innermost one, and closes.
@@ -363,6 +365,7 @@ public:
             this->shielded_ = true;
             branch.word.adopt_flags(0);
         }
+        this->binding_ = kind == scope_kind::binding;
         parent.link(*this);
         parent.lock_.unlock();
     }
@@ -391,6 +394,8 @@ public:
 
     /// The scope that this one is open in.
     base* parent() const noexcept { return parent_; }
+    /// A branch that is inside, so that it stays open: was it opened as one that binds values?
+    bool binds() const noexcept { return this->binding_; }
 
 private:
     friend base;

@@ -5,6 +5,7 @@
 #include <weft/detail/task/cancel_scope.hpp>
 #include <weft/detail/task/children.hpp>
 #include <weft/detail/task/group_core.hpp>
+#include <weft/detail/task/local_values.hpp>
 
 #include <coroutine>
 #include <cstddef>
@@ -42,6 +43,11 @@ public:
     /// Starts a child with this first frame, which it owns from now on. Throws std::bad_alloc, and
     /// has then taken nothing.
     void launch(std::coroutine_handle<> frame);
+
+    /// The child as one that finds the values which the running branch has bound by now.
+    task<> with_values_of_spawner(task<> child) {
+        return detail::with_values_of_spawner(std::move(child), scope_.opener(), scope_.inside());
+    }
 
     /// The body has failed.
     void fail(std::exception_ptr failure) noexcept;
