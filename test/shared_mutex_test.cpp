@@ -309,6 +309,26 @@ weft::task<> unlock_unshared() {
     co_return;
 }
 
+weft::task<> unlock_of_another() {
+    shared_mutex m;
+    co_await m.lock();
+    co_await weft::co_spawn(
+        [](shared_mutex& held) -> weft::task<> {
+            held.unlock();
+            co_return;
+        },
+        std::ref(m));
+    weft::test::child_check(m.try_lock(), "the mutex is locked");
+    m.unlock();
+}
+
+weft::task<> destroy_locked_alone() {
+    auto m = std::make_unique<shared_mutex>();
+    const lock held = co_await m->scoped_lock();
+    m.reset();
+    weft::test::child_check(!held, "the guard still locks what is gone");
+}
+
 weft::task<> destroy_locked() {
     auto m = std::make_unique<shared_mutex>();
     const shared held = co_await m->scoped_lock_shared();
@@ -332,6 +352,8 @@ TEST_CASE("misuse of a shared mutex is an assertion in debug builds, and defined
     const std::pair<weft::test::child_result, const char*> ends[] = {
         {misuse(unlock_free), "was unlocked that is not locked"},
         {misuse(unlock_unshared), "that nobody shares"},
+        {misuse(unlock_of_another), "by another task than its holder"},
+        {misuse(destroy_locked_alone), "was destroyed that is locked"},
         {misuse(destroy_locked), "was destroyed that is locked"},
         {misuse(destroy_awaited), "was destroyed"},
     };

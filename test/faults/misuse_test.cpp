@@ -219,6 +219,22 @@ TEST_CASE("fault 16: waiting inside a worker throws", "[faults]") {
     const std::string messages = weft::run(main(), {.processors = 1});
     CHECK(contains(messages, "join_handle::get was called on a worker"));
     CHECK(contains(messages, "run was called inside a task"));
+    // Of another runtime as well: the thread would be kept from all tasks of its own.
+    weft::runtime elsewhere({.processors = 1});
+    auto waits_for_other = [&]() -> weft::task<std::string> {
+        auto other = elsewhere.co_spawn(give(1));
+        std::string message = message_of([&] { other.get(); });
+        message += message_of([&] { weft::run(nothing()); });
+        co_await other;
+        co_return message;
+    };
+    auto inside = elsewhere.co_spawn(waits_for_other);
+    const std::string inside_of_it = inside.get();
+    CHECK(contains(inside_of_it, "join_handle::get was called on a worker"));
+    CHECK(contains(inside_of_it, "run was called inside a task"));
+    const std::string from_another = weft::run(waits_for_other(), {.processors = 1});
+    CHECK(contains(from_another, "join_handle::get was called on a worker"));
+    CHECK(contains(from_another, "run was called inside a task"));
 }
 
 namespace {
