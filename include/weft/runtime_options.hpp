@@ -95,8 +95,8 @@ struct runtime_options {
     /// std::shared_mutex or another lock of pthreads) is reported to the log, with its spawn site
     /// and the first await that the lock is held over; each place once. Only where weft was built
     /// to count locks, which replaces pthread_mutex_lock and its kind for the whole program: the
-    /// build option held_locks, by default on in a build of weft itself with assertions and without
-    /// sanitizers. Elsewhere nothing is looked for, and nothing costs.
+    /// build option held_locks, by default on in a debug build of weft itself without sanitizers.
+    /// Elsewhere nothing is looked for, and nothing costs.
     bool report_held_locks = true;
 
     /// How many threads make the calls that are given to blocking(), from 1 to 65536. They are made
