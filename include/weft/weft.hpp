@@ -11,6 +11,7 @@
 #include <weft/blocking.hpp>
 #include <weft/broadcast.hpp>
 #include <weft/channel.hpp>
+#include <weft/channel_ends.hpp>
 #include <weft/condition_variable.hpp>
 #include <weft/deadlock.hpp>
 #include <weft/error.hpp>
