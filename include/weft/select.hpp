@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/channel.hpp>
-#include <weft/detail/sync/select_operation.hpp>
+#include <weft/detail/sync/select_part.hpp>
 #include <weft/detail/task/awaiter.hpp>
 #include <weft/sleep.hpp>
 
@@ -22,10 +22,6 @@ struct otherwise_case {};
 inline constexpr otherwise_case otherwise;
 
 namespace detail {
-
-/// How a select makes one of its cases; there is one for each awaitable that can be a case.
-template <class Case>
-class select_part;
 
 template <class Value>
 class select_part<receive_awaiter<Value>> {
@@ -77,22 +73,9 @@ private:
 };
 
 template <>
-class select_part<sleep_awaiter> {
+class select_part<sleep_awaiter> final : public happening_part<select_timer> {
 public:
-    using value_type = std::monostate;
-
-    explicit select_part(const sleep_awaiter& from) noexcept : timer_(from.until()) {}
-
-    selected_case begin(select_word<layer>& of, std::uint32_t index, branch& waiter) noexcept {
-        timer_.begin(of, index, waiter);
-        return {.index = index};
-    }
-    select_timer* as_timer() noexcept { return &timer_; }
-    void make(const selected&) noexcept {}
-    value_type take() { return {}; }
-
-private:
-    select_timer timer_;
+    explicit select_part(const sleep_awaiter& from) noexcept : happening_part(from.until()) {}
 };
 
 template <>
@@ -148,11 +131,11 @@ private:
         ((cases_[Index] = std::get<Index>(parts_).begin(
               word(), static_cast<std::uint32_t>(Index), waiter)),
          ...);
-        const auto timer_of = [](auto& part) -> select_timer* {
-            if constexpr (requires { part.as_timer(); }) return part.as_timer();
+        const auto happening_of = [](auto& part) -> select_happening* {
+            if constexpr (requires { part.as_happening(); }) return part.as_happening();
             return nullptr;
         };
-        ((timers_[Index] = timer_of(std::get<Index>(parts_))), ...);
+        ((happenings_[Index] = happening_of(std::get<Index>(parts_))), ...);
     }
 
     static constexpr std::uint32_t place_of_otherwise() noexcept {
@@ -165,7 +148,7 @@ private:
 
     parts begin_cases(branch& waiter) noexcept final {
         begin_each(waiter, std::index_sequence_for<Cases...>());
-        return {cases_, order_, timers_, count, place_of_otherwise()};
+        return {cases_, order_, happenings_, count, place_of_otherwise()};
     }
 
     template <std::size_t... Index>
@@ -179,7 +162,7 @@ private:
     std::tuple<select_part<Cases>...> parts_;
     selected_case cases_[count];
     channel_core<layer, channel_waiter>* order_[count];
-    select_timer* timers_[count];
+    select_happening* happenings_[count];
 };
 
 template <class... Cases>
@@ -205,8 +188,9 @@ public:
 ///         case 2: break;                          // nothing happened for a second
 ///     }
 ///
-/// A case is recv() or send() of a channel, sleep_for(), sleep_until(), or `weft::otherwise`. The
-/// result is a std::variant with an alternative for each case, in order: what the case gives, and
+/// A case is recv() or send() of a channel or of an end of one, sleep_for(), sleep_until(), the end
+/// of a task (on_end.hpp), a stop token (on_stop.hpp), or `weft::otherwise`. The result is a
+/// std::variant with an alternative for each case, in order: what the case gives, and
 /// std::monostate where that is nothing. With `otherwise` the select does not wait: that case is
 /// made if no other can be.
 ///

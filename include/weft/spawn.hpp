@@ -107,6 +107,11 @@ public:
         made.held_ = detail::held_task(control);
         return made;
     }
+    /// For weft itself: the task; null where it was refused. Throws for an empty handle.
+    detail::task_control* awaited_control() const {
+        if (held_.empty()) { detail::throw_empty_handle(); }
+        return held_.control();
+    }
 
 private:
     void drop() noexcept {

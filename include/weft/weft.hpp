@@ -24,6 +24,8 @@
 #include <weft/net/buffer.hpp>
 #include <weft/net/tcp.hpp>
 #include <weft/net/tcp_options.hpp>
+#include <weft/on_end.hpp>
+#include <weft/on_stop.hpp>
 #include <weft/once.hpp>
 #include <weft/result.hpp>
 #include <weft/runtime.hpp>

@@ -230,12 +230,14 @@ void end_detached(task_control& ended) noexcept {
 
 void tell_waiter(const join_word<layer, branch>::finish_result& found) noexcept {
     if (found.waiter == nullptr) { return; }
-    if (found.foreign) {
-        reinterpret_cast<blocked_thread*>(found.waiter)->wake(blocked_thread::task_ended);
-        return;
-    }
     branch_list readied;
-    complete_waiter(*found.waiter, readied);
+    switch (found.kind) {
+    case join_kind::branch: complete_waiter(*found.waiter, readied); break;
+    case join_kind::thread:
+        reinterpret_cast<blocked_thread*>(found.waiter)->wake(blocked_thread::task_ended);
+        break;
+    case join_kind::listener: end_listener::of(found.waiter).ended(readied); break;
+    }
     make_ready(readied);
 }
 
@@ -299,7 +301,7 @@ void worker_thread::finish_task(task_control& of) noexcept {
         // At this very moment. Nobody else knows the task, so its end can still come later.
         ended->join.reset();
         end_detached(*ended);
-    } else if (found.waiter != nullptr && !found.foreign &&
+    } else if (found.waiter != nullptr && found.kind == join_kind::branch &&
                &found.waiter->owner->runtime() == &runtime) {
         // The control block belongs to the handle now.
         if (found.waiter->word.complete()) { ready_last(found.waiter); }
@@ -378,14 +380,14 @@ void wait_blocking(const held_task& awaited) {
     }
     control->runtime().check_not_forked();
     blocked_thread self;
-    if (!control->join.publish(reinterpret_cast<branch*>(&self), true)) {
+    if (!control->join.publish(reinterpret_cast<branch*>(&self), join_kind::thread)) {
         check_finished(*control);
         return;
     }
     // Either the runtime finds this thread when it dismisses those who wait, or we learn here that
     // it has done so, and go by ourselves unless somebody has taken us out at this moment.
     if (control->runtime().dismisses_threads() &&
-        control->join.withdraw(reinterpret_cast<branch*>(&self), true)) {
+        control->join.withdraw(reinterpret_cast<branch*>(&self), join_kind::thread)) {
         throw std::system_error(errc::stopped);
     }
     // Acquire pairs with wake(): the result is visible.

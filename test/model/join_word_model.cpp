@@ -12,9 +12,12 @@
 namespace model = weft::model;
 using layer = model::model_layer;
 using order = std::memory_order;
+using weft::detail::join_kind;
 using weft::detail::suspend_outcome;
 
 namespace {
+
+constexpr auto outside = join_kind::thread;
 
 struct waiter;
 using join = weft::detail::join_word<layer, waiter>;
@@ -71,7 +74,7 @@ void finish_task() {
     } else if (found.waiter != nullptr) {
         waiter& waiting = *found.waiter;
         model::check(waiting.contents == 7, "the waiter is not visible");
-        if (found.foreign) {
+        if (found.kind == outside) {
             waiting.signalled.store(true, order::release);
         } else if (waiting.word.complete()) {
             resume(waiting);
@@ -179,7 +182,7 @@ void foreign_thread_waits() {
     model::run_threads(model::named_thread{"foreign",
                                            [&] {
                                                all.waiting.contents = 7;
-                                               if (block->word.publish(&all.waiting, true)) {
+                                               if (block->word.publish(&all.waiting, outside)) {
                                                    wait_for_signal(all.waiting);
                                                }
                                                read_result();
@@ -209,8 +212,8 @@ void withdraw_and_await() {
     model::run_threads(model::named_thread{"owner",
                                            [&] {
                                                foreign.contents = 7;
-                                               if (block->word.publish(&foreign, true)) {
-                                                   if (block->word.withdraw(&foreign, true)) {
+                                               if (block->word.publish(&foreign, outside)) {
+                                                   if (block->word.withdraw(&foreign, outside)) {
                                                        return await_task(all.waiting);
                                                    }
                                                    wait_for_signal(foreign);
@@ -231,10 +234,10 @@ struct ending {
     model::lifetime frame;  // Of the awaiter: whoever completes the waiter touches it before.
     layer::atomic<int> disposed{0};
 
-    void wait_already(bool foreign) {
+    void wait_already(join_kind kind = join_kind::branch) {
         waiting.contents = 7;
-        model::check(shared.word.publish(&waiting, foreign), "published");
-        if (!foreign) {
+        model::check(shared.word.publish(&waiting, kind), "published");
+        if (kind == join_kind::branch) {
             model::check(waiting.word.suspend() == suspend_outcome::suspended, "suspended");
         }
     }
@@ -247,7 +250,7 @@ struct ending {
         if (found.waiter == nullptr) return;
         model::check(found.waiter == &waiting && waiting.contents == 7, "who is that?");
         frame.touch("awaiter");
-        if (found.foreign) {
+        if (found.kind == outside) {
             waiting.signalled.store(true, order::release);
         } else {
             waiting.word.complete();
@@ -305,7 +308,7 @@ struct ending {
 
 void desert_alone() {
     ending all;
-    all.wait_already(false);
+    all.wait_already();
     model::run_threads(all.owner(), all.awaiter());
     model::run_threads(all.task());
     model::check(all.disposed.peek() == 1, "not disposed of");
@@ -313,7 +316,7 @@ void desert_alone() {
 
 void desert_against_finish() {
     ending all;
-    all.wait_already(false);
+    all.wait_already();
     model::run_threads(all.owner(), all.task(), all.awaiter());
     model::check(all.disposed.peek() == 1, "not disposed of");
 }
@@ -321,13 +324,13 @@ void desert_against_finish() {
 // The same where all tasks of the awaiter's runtime were asked to stop first.
 void stop_against_finish() {
     ending all;
-    all.wait_already(false);
+    all.wait_already();
     model::run_threads(all.task(), all.stopped_awaiter());
 }
 
 void desert_a_thread() {
     ending all;
-    all.wait_already(true);
+    all.wait_already(outside);
     model::run_threads(all.owner(), all.task(), model::named_thread{"foreign", [&] {
                                                                 wait_for_signal(all.waiting);
                                                                 all.frame.destroy("waiter");

@@ -5,8 +5,9 @@
 //
 //     value        meaning                                       changed by
 //     running      not ended, nobody waits                       waiter, owner, finisher
-//     a waiter     not ended, this branch waits (a foreign       finisher, canceller of the waiter,
-//                  thread's waiter carries the tag bit)          owner (desert)
+//     a waiter     not ended, this branch waits; a tag says      finisher, canceller of the waiter,
+//                  where it is another one: a foreign thread,    owner (desert)
+//                  or a case of a select (select_join.hpp)
 //     abandoned    nobody will ever wait                         finisher, which owns the object
 //     finished     ended; whoever would wait cleans up           owner (desert), which owns it
 //
@@ -31,13 +32,20 @@
 
 namespace weft::detail {
 
+/// Who waits: the tag of the waiter in the word.
+enum class join_kind : std::uintptr_t {
+    branch = 0,
+    thread = 1,    ///< A thread that is no worker.
+    listener = 2,  ///< A case of a select.
+};
+
 template <class Layer, class Waiter>
 class join_word {
 public:
     /// What finish() or desert() found.
     struct finish_result {
-        Waiter* waiter = nullptr;  ///< To be completed by the caller.
-        bool foreign = false;      ///< The waiter is a foreign thread's, not a branch.
+        Waiter* waiter = nullptr;  ///< To be completed by the caller, as its kind says.
+        join_kind kind = join_kind::branch;
         bool abandoned = false;    ///< The object belongs to the caller, who destroys it.
     };
 
@@ -51,16 +59,16 @@ public:
     /// Waiter: publishes itself. False: finished meanwhile. Release pairs with the acquire in
     /// finish(), which hands the waiter's contents to the finisher; acquire on failure makes the
     /// result visible.
-    bool publish(Waiter* waiter, bool foreign = false) noexcept {
+    bool publish(Waiter* waiter, join_kind kind = join_kind::branch) noexcept {
         std::uintptr_t expected = running_value;
-        return word_.compare_exchange_strong(expected, encode(waiter, foreign),
+        return word_.compare_exchange_strong(expected, encode(waiter, kind),
                                              std::memory_order_release, std::memory_order_acquire);
     }
 
     /// Waiter's canceller: takes the waiter out again. False: the finisher has it. Acquire on
     /// failure is not needed, since the canceller then passes through operation_word::let_go().
-    bool withdraw(Waiter* waiter, bool foreign = false) noexcept {
-        std::uintptr_t expected = encode(waiter, foreign);
+    bool withdraw(Waiter* waiter, join_kind kind = join_kind::branch) noexcept {
+        std::uintptr_t expected = encode(waiter, kind);
         return word_.compare_exchange_strong(expected, running_value, std::memory_order_relaxed,
                                              std::memory_order_relaxed);
     }
@@ -70,12 +78,12 @@ public:
     /// is there. Acquire takes over its contents; its own withdraw() fails then.
     Waiter* dismiss_foreign() noexcept {
         std::uintptr_t found = word_.load(std::memory_order_relaxed);
-        if ((found & foreign_tag) == 0 ||
+        if ((found & tag_mask) != static_cast<std::uintptr_t>(join_kind::thread) ||
             !word_.compare_exchange_strong(found, running_value, std::memory_order_acquire,
                                            std::memory_order_relaxed)) {
             return nullptr;
         }
-        return reinterpret_cast<Waiter*>(found & ~foreign_tag);
+        return reinterpret_cast<Waiter*>(found & ~tag_mask);
     }
 
     /// Owner: nobody will wait. True: the finisher will destroy the object. False: it has finished,
@@ -95,8 +103,8 @@ public:
         if (found == finished_value) {
             return {.abandoned = true};
         }
-        return {.waiter = reinterpret_cast<Waiter*>(found & ~foreign_tag),
-                .foreign = (found & foreign_tag) != 0};
+        return {.waiter = reinterpret_cast<Waiter*>(found & ~tag_mask),
+                .kind = static_cast<join_kind>(found & tag_mask)};
     }
 
     /// Finisher, before finish(): is the object its own already? It may do then what has to come
@@ -116,8 +124,8 @@ public:
         if (found == abandoned_value) {
             return {.abandoned = true};
         }
-        return {.waiter = reinterpret_cast<Waiter*>(found & ~foreign_tag),
-                .foreign = (found & foreign_tag) != 0};
+        return {.waiter = reinterpret_cast<Waiter*>(found & ~tag_mask),
+                .kind = static_cast<join_kind>(found & tag_mask)};
     }
 
     /// Owner, before the object is used again. Release pairs with the acquire in finished(): who
@@ -127,12 +135,12 @@ public:
 
 private:
     static constexpr std::uintptr_t running_value = 0;
-    static constexpr std::uintptr_t foreign_tag = 1;
+    static constexpr std::uintptr_t tag_mask = 3;
     static constexpr std::uintptr_t abandoned_value = 2;
     static constexpr std::uintptr_t finished_value = 4;
 
-    static std::uintptr_t encode(Waiter* waiter, bool foreign) noexcept {
-        return reinterpret_cast<std::uintptr_t>(waiter) | (foreign ? foreign_tag : 0U);
+    static std::uintptr_t encode(Waiter* waiter, join_kind kind) noexcept {
+        return reinterpret_cast<std::uintptr_t>(waiter) | static_cast<std::uintptr_t>(kind);
     }
 
     typename Layer::template atomic<std::uintptr_t> word_{running_value};

@@ -111,6 +111,26 @@ void dispose_joined(task_control* control) noexcept;
 /// Blocks a thread that is no worker until the task has ended.
 void wait_blocking(const held_task& awaited);
 
+/// What stands in a join word for a case of a select, as join_kind::listener.
+class end_listener {
+public:
+    end_listener(const end_listener&) = delete;
+    end_listener& operator=(const end_listener&) = delete;
+
+    /// The task has ended, and this was taken out of its join word. Called once, without locks; it
+    /// may be gone when it returns. Branches to be readied are appended.
+    virtual void ended(branch_list& readied) noexcept = 0;
+
+    branch* as_waiter() noexcept { return reinterpret_cast<branch*>(this); }
+    static end_listener& of(branch* waiter) noexcept {
+        return *reinterpret_cast<end_listener*>(waiter);
+    }
+
+protected:
+    end_listener() = default;
+    ~end_listener() = default;
+};
+
 /// A wait for the end of a task could not be published: ends the process unless that is because the
 /// task has ended meanwhile.
 void check_finished(const task_control& joined) noexcept;

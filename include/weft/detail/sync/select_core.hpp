@@ -15,7 +15,8 @@
 //     peer       holds the lock of one channel, takes the case off its line, and claims the select:
 //                  claimed: the value is moved, the case is the winner, the select is completed
 //                  not claimed: its select is over; it looks on at the next in line
-//     event      has been taken off the object that knows it (the timer heap); claims the select:
+//     event      has been taken off the object that knows it (a timer heap, the join word of a
+//                task, the list of a stop token); claims the select:
 //                  claimed: completes the select
 //                  not claimed: lets go of it
 //     canceller  claims the select as well, for no case

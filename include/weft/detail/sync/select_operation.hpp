@@ -16,31 +16,81 @@ namespace weft::detail {
 using selected_case = select_case<layer, channel_waiter>;
 using selected = select_decision<channel_waiter>;
 
+/// The time at which a select looks at its cases, read once and only if one of them asks.
+class select_clock {
+public:
+    monotonic_time now() noexcept {
+        if (!was_read_) now_ = monotonic_now();
+        was_read_ = true;
+        return now_;
+    }
+    bool was_read() const noexcept { return was_read_; }
+
+private:
+    monotonic_time now_ = 0;
+    bool was_read_ = false;
+};
+
+/// A case that stands in no line, for something that happens once. The head of select_core.hpp has
+/// the protocol; the select calls, in this order: begin(), look(), and if it waits arm() and, when
+/// it has been resumed or is about to be destroyed, leave().
+class select_happening {
+public:
+    select_happening(const select_happening&) noexcept {}  // Only of one that has not begun.
+    select_happening& operator=(const select_happening&) = delete;
+
+    /// The select begins, on this branch.
+    void begin(select_word<layer>& of, std::uint32_t index, branch& waiter) noexcept {
+        of_ = &of;
+        index_ = index;
+        waiting_ = &waiter;
+    }
+    /// Has it happened already?
+    virtual bool look(select_clock& clock) noexcept = 0;
+    /// The select stands in its lines: asks to be told. It may happen before this returns. Throws
+    /// std::bad_alloc, and has changed nothing then.
+    virtual void arm(worker& here) = 0;
+    /// The select is over: nobody finds this case when it returns. Does nothing if it is not armed.
+    virtual void leave() noexcept = 0;
+    /// As operation::completed_by_tasks(), of this case.
+    virtual bool made_by_tasks() const noexcept { return false; }
+
+protected:
+    select_happening() noexcept = default;
+    ~select_happening() = default;
+
+    select_word<layer>& word() const noexcept { return *of_; }
+    std::uint32_t index() const noexcept { return index_; }
+    branch& waiting() const noexcept { return *waiting_; }
+
+    bool has_won() const noexcept {
+        return of_->winner() == select_word<layer>::first_case + index_;
+    }
+
+private:
+    select_word<layer>* of_ = nullptr;
+    branch* waiting_ = nullptr;
+    std::uint32_t index_ = 0;
+};
+
 /// A case that waits for a point in time: in the timer heap of the worker on which the select
 /// began.
-class select_timer final : private timer {
+class select_timer final : public select_happening, private timer {
 public:
     explicit select_timer(monotonic_time until) noexcept : until_(until) {}
     /// Only of one that has not begun, as of all awaitables.
-    select_timer(const select_timer& other) noexcept : timer(other), until_(other.until_) {}
+    select_timer(const select_timer& other) noexcept
+        : select_happening(other), timer(other), until_(other.until_) {}
 
-    monotonic_time until() const noexcept { return until_; }
-
-    /// Its select begins, on this branch.
-    void begin(select_word<layer>& of, std::uint32_t index, branch& waiter) noexcept;
-    /// The select waits. Throws std::bad_alloc, and has changed nothing then.
-    void add_to(timer_heap& heap);
-    /// The select is over: nobody finds this timer when it returns.
-    void leave() noexcept;
+    bool look(select_clock& clock) noexcept final { return until_ <= clock.now(); }
+    void arm(worker& here) final;
+    void leave() noexcept final;
 
 private:
     void fire(branch_list& readied) noexcept override;
 
     monotonic_time until_;
     bool added_ = false;
-    std::uint32_t index_ = 0;
-    select_word<layer>* of_ = nullptr;
-    branch* waiting_ = nullptr;
     select_event<layer> event_;
 };
 
@@ -49,17 +99,17 @@ class select_operation : public operation {
 public:
     bool start(branch& waiter) noexcept final;
     bool unlink() noexcept final { return word_.claim(select_word<layer>::cancelled); }
-    /// Channels are served by tasks, and by threads outside that hold a guard; time passes anyway.
-    bool completed_by_tasks() const noexcept final { return !timed_; }
+    /// Channels are served by tasks, and by threads outside that hold a guard.
+    bool completed_by_tasks() const noexcept final;
 
 protected:
     static constexpr std::uint32_t no_case = selected::none;
 
-    /// What the derived class keeps for it: `count` cases, room for so many channels and timers.
+    /// What the derived class keeps for it: `count` cases, room for so many channels.
     struct parts {
         selected_case* cases;
         channel_core<layer, channel_waiter>** order;
-        select_timer** timers;  ///< Null for a case that is none.
+        select_happening** happenings;  ///< Null for a case of a channel.
         std::uint32_t count;
         std::uint32_t otherwise = no_case;  ///< The case that is made if no other can be.
     };
@@ -80,15 +130,16 @@ protected:
     void leave() noexcept;
 
     /// After the end of the select, if it was not stopped: the case that was made. Throws
-    /// std::bad_alloc if there was no memory for a timer; then none was.
+    /// std::bad_alloc if there was no memory to wait for one; then none was.
     std::uint32_t chosen() const;
 
 private:
-    bool add_timers(worker& here) noexcept;
+    bool look_at_happenings(select_clock& clock) noexcept;
+    bool arm_happenings(worker& here) noexcept;
 
     parts parts_{};
     std::uint32_t chosen_ = no_case;  ///< Of a select that did not wait.
-    bool timed_ = false;
+    bool has_happenings_ = false;
     bool lined_up_ = false;
     bool no_memory_ = false;
     select_word<layer> word_;

@@ -42,16 +42,18 @@ public:
     template <class Word>
     bool happen(Word& of, std::uint32_t index) noexcept {
         if (of.claim(select_word<Layer>::first_case + index)) return true;
-        // Release pairs with await_let_go(): what this thread has read of the select, it has read.
+        // Release pairs with has_let_go(): what this thread has read of the select, it has read.
         let_go_.store(true, std::memory_order_release);
         return false;
     }
 
     /// The select, resumed, if this event has not won and was not on its object any more.
     void await_let_go() const noexcept {
-        // Acquire pairs with happen().
-        while (!let_go_.load(std::memory_order_acquire)) Layer::yield_thread();
+        while (!has_let_go()) Layer::yield_thread();
     }
+
+    /// Has this event been taken off its object, and was too late? Acquire pairs with happen().
+    bool has_let_go() const noexcept { return let_go_.load(std::memory_order_acquire); }
 
 private:
     typename Layer::template atomic<bool> let_go_{false};
