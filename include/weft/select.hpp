@@ -99,12 +99,14 @@ template <class... Cases>
 class select_of : public select_operation {
     static constexpr std::uint32_t count = sizeof...(Cases);
     static constexpr std::size_t otherwise_count = (std::same_as<Cases, otherwise_case> + ...);
+    static constexpr bool has_sides = (requires { select_part<Cases>::has_side; } || ...);
     static_assert(otherwise_count <= 1, "weft: a select has one `otherwise` at most");
 
 public:
     using value_type = std::variant<typename select_part<Cases>::value_type...>;
 
-    explicit select_of(const Cases&... cases) noexcept : parts_(select_part<Cases>(cases)...) {}
+    explicit select_of(const Cases&... cases) noexcept
+        : select_operation(has_sides), parts_(select_part<Cases>(cases)...) {}
     select_of(const select_of& other) noexcept
         : select_operation(other), parts_(other.parts_) {}
 
@@ -189,10 +191,10 @@ public:
 ///     }
 ///
 /// A case is recv() or send() of a channel or of an end of one, sleep_for(), sleep_until(), the end
-/// of a task (on_end.hpp), a stop token (on_stop.hpp), or `weft::otherwise`. The result is a
-/// std::variant with an alternative for each case, in order: what the case gives, and
-/// std::monostate where that is nothing. With `otherwise` the select does not wait: that case is
-/// made if no other can be.
+/// of a task (on_end.hpp), a stop token (on_stop.hpp), readable() or writable() of a socket
+/// (net/tcp.hpp), or `weft::otherwise`. The result is a std::variant with an alternative for each
+/// case, in order: what the case gives, and std::monostate where that is nothing. With `otherwise`
+/// the select does not wait: that case is made if no other can be.
 ///
 /// If several cases can be made, each of them is as likely as the others. Exactly one is made, and
 /// the others have done nothing when it returns: they stand in no line, no value was received for
@@ -203,7 +205,8 @@ public:
 /// finds its channel closed, the select throws errc::closed. It throws operation_canceled (or
 /// timed_out) when the scope is stopped, and std::bad_alloc if there is no memory for a timer: no
 /// case is made then. It resumes on the worker of whoever served it. It takes no memory but for
-/// timers.
+/// timers. One that waits for sockets may be kept, once it has been served, until a worker has
+/// taken back those of its waits that have just been woken up.
 ///
 /// Source: selectgo of Go's select.go.
 template <detail::selectable... Cases>

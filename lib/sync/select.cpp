@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <weft/detail/sync/select_operation.hpp>
 
+#include "lib/sched/runtime_core.hpp"
+
 #include <weft/detail/sched/worker.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <utility>
@@ -38,13 +41,15 @@ void shuffle(selected_case* cases, std::uint32_t count, worker& here) noexcept {
 }  // namespace
 
 bool select_operation::start(branch& waiter) noexcept {
+    // Only a select with sides comes here again.
+    if (leaves_) return true;
+    if (lined_up_) return leave_with_sides(waiter);
     if (!prepare_park(waiter, *this)) return true;
     parts_ = begin_cases(waiter);
     select_clock clock;
     has_happenings_ = look_at_happenings(clock);
     const bool waits = parts_.otherwise == no_case;
-    worker& here = *waiter.current;
-    shuffle(parts_.cases, parts_.count, here);
+    shuffle(parts_.cases, parts_.count, *waiter.current);
     const selected decided = select_or_line_up(parts_.cases, parts_.order, parts_.count, waits);
     if (decided.chosen != selected::none) {
         chosen_ = decided.chosen;
@@ -56,12 +61,38 @@ bool select_operation::start(branch& waiter) noexcept {
         return true;
     }
     lined_up_ = true;
-    if (has_happenings_ && !arm_happenings(here)) return true;
-    const bool timed = clock.was_read();  // This object may be gone once it is parked.
-    const bool finished = park(waiter, *this);
-    // The branch may run elsewhere by now; the worker is this one.
-    if (timed) here.timer_added();
-    return finished;
+    return wait(waiter, clock.was_read());
+}
+
+bool select_operation::wait(branch& waiter, bool timed) noexcept {
+    worker& here = *waiter.current;
+    const bool has_sides = restarts();  // This object may be gone once it is parked.
+    const bool armed = !has_happenings_ || arm_happenings(here);
+    if (armed) {
+        const bool finished = park(waiter, *this);
+        // The branch may run elsewhere by now; the worker is this one.
+        if (timed) here.timer_added();
+        if (!finished) return false;
+    }
+    return !has_sides || leave_with_sides(waiter);
+}
+
+// The first step of a select with sides when it has been woken up; false: it waits for them.
+bool select_operation::leave_with_sides(branch& waiter) noexcept {
+    leaves_ = true;
+    lined_up_ = false;
+    leave_lines(parts_.cases, parts_.count);
+    for (std::uint32_t i = 0; i < parts_.count; ++i) {
+        if (parts_.happenings[i] != nullptr && parts_.happenings[i]->withdraw()) sides_.withdrawn();
+    }
+    return sides_.leave() || park(waiter, *this);
+}
+
+bool select_operation::unlink() noexcept {
+    if (word_.claim(select_word<layer>::cancelled)) return true;
+    // At the end of a runtime the sides that it still waits for are in queues that nobody looks at
+    // any more, and end with this object.
+    return leaves_ && waiter()->owner->runtime().phase() >= runtime_phase::destroying;
 }
 
 // True: there is at least one, and each case is told whether it has happened.
@@ -78,6 +109,7 @@ bool select_operation::look_at_happenings(select_clock& clock) noexcept {
 // False: there is no memory, and no case was made. A peer that was faster has served the select all
 // the same.
 bool select_operation::arm_happenings(worker& here) noexcept {
+    if (restarts()) count_sides();
     try {
         for (std::uint32_t i = 0; i < parts_.count; ++i) {
             if (parts_.happenings[i] != nullptr) parts_.happenings[i]->arm(here);
@@ -95,6 +127,17 @@ void select_operation::leave() noexcept {
     for (std::uint32_t i = 0; has_happenings_ && i < parts_.count; ++i) {
         if (parts_.happenings[i] != nullptr) parts_.happenings[i]->leave();
     }
+}
+
+// All that stand in no line, so that each is counted off in the same way.
+void select_operation::count_sides() noexcept {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < parts_.count; ++i) {
+        if (parts_.happenings[i] == nullptr) continue;
+        parts_.happenings[i]->count_in(sides_);
+        ++count;
+    }
+    sides_.begin(count);
 }
 
 bool select_operation::completed_by_tasks() const noexcept {

@@ -33,6 +33,7 @@
 
 #include <weft/detail/net/connection_operations.hpp>
 #include <weft/detail/net/descriptor_handle.hpp>
+#include <weft/detail/net/readiness.hpp>
 #include <weft/detail/net/stream_operations.hpp>
 #include <weft/net/address.hpp>
 #include <weft/net/buffer.hpp>
@@ -127,6 +128,16 @@ public:
         return {handle_.name(), buffers, detail::transfer_extent::all};
     }
 
+    /// `co_await readable()` waits until read_some() would not block: something has arrived, or the
+    /// stream has ended or failed. It takes nothing. Throws weft::errc::closed.
+    ///
+    /// It is a case of a select (weft/select.hpp) as well, and then made also if the stream is
+    /// closed. It gives nothing; the read that follows tells what there is, and does not wait
+    /// unless another task reads, or what had arrived is taken back (a reset, for one).
+    detail::readiness_awaiter readable() { return {handle_.name(), detail::direction::read}; }
+    /// The same for write_some().
+    detail::readiness_awaiter writable() { return {handle_.name(), detail::direction::write}; }
+
     /// Ends the outgoing direction: the peer reads what was written and then the end. Does not
     /// wait. Reading goes on.
     void shutdown_write();
@@ -188,6 +199,9 @@ public:
     /// too_many_files_open_in_system, no_buffer_space or not_enough_memory; the connection stays in
     /// the queue, so wait a little (sleep_for) before you accept again.
     accept_awaiter accept() { return accept_awaiter(handle_.name()); }
+
+    /// As tcp_stream::readable: waits until accept() would not, also as a case of a select.
+    detail::readiness_awaiter readable() { return {handle_.name(), detail::direction::read}; }
 
     /// As tcp_stream::close.
     close_awaiter close() { return {handle_.name(), detail::close_operation::purpose::close}; }

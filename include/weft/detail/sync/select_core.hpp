@@ -24,6 +24,9 @@
 //                  events off their objects; of one that is not there any more and that has not
 //                  won, it waits until it has let go
 //
+// A case that has to be tried again and again, such as the readiness of a descriptor, claims as an
+// event does, from a branch of its own: select_sides.hpp.
+//
 // Why one case is made. The claim is a compare-and-swap of one word from `nobody`, so it succeeds
 // once: for a peer, or for a canceller. While the select looks and lines up, nobody can find it: it
 // stands in no line before it holds all locks, and holds them until it stands in all of them. So it

@@ -6,6 +6,7 @@
 #include <weft/detail/branch/operation.hpp>
 #include <weft/detail/sync/channel_operation.hpp>
 #include <weft/detail/sync/select_core.hpp>
+#include <weft/detail/sync/select_sides.hpp>
 #include <weft/detail/time/timer_heap.hpp>
 
 #include <cstddef>
@@ -31,6 +32,8 @@ private:
     bool was_read_ = false;
 };
 
+using select_side_count = select_sides<layer>;
+
 /// A case that stands in no line, for something that happens once. The head of select_core.hpp has
 /// the protocol; the select calls, in this order: begin(), look(), and if it waits arm() and, when
 /// it has been resumed or is about to be destroyed, leave().
@@ -54,6 +57,13 @@ public:
     virtual void leave() noexcept = 0;
     /// As operation::completed_by_tasks(), of this case.
     virtual bool made_by_tasks() const noexcept { return false; }
+    /// For a case with a side (select_sides.hpp), before arm() and instead of leave(): how the
+    /// sides are counted; and to withdraw the side. True: the select counts it off.
+    virtual void count_in(select_side_count&) noexcept {}
+    virtual bool withdraw() noexcept {
+        leave();
+        return true;
+    }
 
 protected:
     select_happening() noexcept = default;
@@ -98,7 +108,7 @@ private:
 class select_operation : public operation {
 public:
     bool start(branch& waiter) noexcept final;
-    bool unlink() noexcept final { return word_.claim(select_word<layer>::cancelled); }
+    bool unlink() noexcept final;
     /// Channels are served by tasks, and by threads outside that hold a guard.
     bool completed_by_tasks() const noexcept final;
 
@@ -114,7 +124,8 @@ protected:
         std::uint32_t otherwise = no_case;  ///< The case that is made if no other can be.
     };
 
-    select_operation() noexcept : operation(false, wait_reason::select) {}
+    /// With sides it is started again when it has been woken up, and withdraws them then.
+    explicit select_operation(bool has_sides) noexcept : operation(has_sides, wait_reason::select) {}
     select_operation(const select_operation& other) noexcept : operation(other) {}
     ~select_operation() = default;
 
@@ -136,13 +147,18 @@ protected:
 private:
     bool look_at_happenings(select_clock& clock) noexcept;
     bool arm_happenings(worker& here) noexcept;
+    void count_sides() noexcept;
+    bool wait(branch& waiter, bool timed) noexcept;
+    bool leave_with_sides(branch& waiter) noexcept;
 
     parts parts_{};
     std::uint32_t chosen_ = no_case;  ///< Of a select that did not wait.
     bool has_happenings_ = false;
     bool lined_up_ = false;
     bool no_memory_ = false;
+    bool leaves_ = false;  ///< It has been woken up, and waits for sides at most.
     select_word<layer> word_;
+    select_side_count sides_;
 };
 
 }  // namespace weft::detail
