@@ -114,9 +114,7 @@ bool select_operation::arm_happenings(worker& here) noexcept {
         for (std::uint32_t i = 0; i < parts_.count; ++i) {
             if (parts_.happenings[i] != nullptr) parts_.happenings[i]->arm(here);
         }
-    } catch (const std::bad_alloc&) {
-        no_memory_ = word_.claim(select_word<layer>::cancelled);
-    }
+    } catch (const std::bad_alloc&) { no_memory_ = word_.claim(select_word<layer>::cancelled); }
     return !no_memory_;
 }
 
@@ -148,9 +146,7 @@ bool select_operation::completed_by_tasks() const noexcept {
 }
 
 std::uint32_t select_operation::chosen() const {
-    if (no_memory_) [[unlikely]] {
-        throw std::bad_alloc();
-    }
+    if (no_memory_) [[unlikely]] { throw std::bad_alloc(); }
     return chosen_ != no_case ? chosen_ : word_.winner() - select_word<layer>::first_case;
 }
 

@@ -134,9 +134,8 @@ struct world {
         descriptor& file = files[which];
         if (rightly) file.ready.store(1, std::memory_order_release);
         int found = file.waits.load(std::memory_order_relaxed);
-        while (!file.waits.compare_exchange_weak(found, found == 2 ? 0 : 1,
-                                                 std::memory_order_acq_rel,
-                                                 std::memory_order_relaxed)) {}
+        while (!file.waits.compare_exchange_weak(
+            found, found == 2 ? 0 : 1, std::memory_order_acq_rel, std::memory_order_relaxed)) {}
         if (found == 2 && each[which].word.complete()) run(each[which]);
     }
 

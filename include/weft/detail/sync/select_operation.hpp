@@ -125,7 +125,8 @@ protected:
     };
 
     /// With sides it is started again when it has been woken up, and withdraws them then.
-    explicit select_operation(bool has_sides) noexcept : operation(has_sides, wait_reason::select) {}
+    explicit select_operation(bool has_sides) noexcept
+        : operation(has_sides, wait_reason::select) {}
     select_operation(const select_operation& other) noexcept : operation(other) {}
     ~select_operation() = default;
 
