@@ -4,7 +4,10 @@
 #include <weft/as_result.hpp>
 #include <weft/channel.hpp>
 #include <weft/error.hpp>
+#include <weft/on_end.hpp>
+#include <weft/on_stop.hpp>
 #include <weft/select.hpp>
+#include <weft/shield.hpp>
 #include <weft/sleep.hpp>
 #include <weft/spawn.hpp>
 #include <weft/timeout.hpp>
@@ -15,6 +18,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -248,4 +252,28 @@ TEST_CASE("a runtime ends while selects wait for streams", "[readiness]") {
         for (int i = 0; i < 10; ++i) co_await weft::yield();
     });
     SUCCEED("nothing is touched too late");
+}
+
+TEST_CASE("selects that no stop reaches are destroyed where they wait", "[readiness]") {
+    for (const char* backend : weft::test::backends()) {
+        INFO("netpoll: " << backend);
+        const weft::test::forced_backend forced(backend);
+        const weft::test::watchdog dog(60s, [backend] { return std::string(backend); });
+        std::stop_source source;
+        const auto waits = [](std::stop_token token) -> weft::task<> {
+            auto [client, server] = co_await connected_pair();
+            channel<int> never;
+            auto sleeps = weft::co_spawn(
+                []() -> weft::task<> { co_await weft::shield(weft::sleep_for(1h)); });
+            co_await weft::shield(weft::select(server.readable(), never.recv(),
+                                               weft::on_stop(token), weft::on_end(sleeps),
+                                               server.readable()));
+        };
+        const auto main = [&]() -> weft::task<> {
+            for (int i = 0; i < 10; ++i) weft::co_spawn(waits, source.get_token()).detach();
+            co_await weft::sleep_for(1ms);
+        };
+        weft::run(main(), {.processors = 2, .shutdown_grace = 1ms});
+        CHECK(source.request_stop());
+    }
 }
