@@ -2,6 +2,7 @@
 #include <weft/channel_ends.hpp>
 
 #include "support/catch.hpp"
+#include "support/child_process.hpp"
 #include "support/one_processor.hpp"
 #include "support/watchdog.hpp"
 
@@ -267,4 +268,14 @@ TEST_CASE("ends that tasks still hold go with the runtime") {
     };
     run_alone(main(value));
     CHECK(value.use_count() == 1);
+}
+
+TEST_CASE("to use an empty end ends the process with a message") {
+    const auto result = weft::test::run_in_child([] {
+        auto [sender, receiver] = weft::make_channel<int>(1);
+        receiver.reset();
+        (void)receiver.try_recv();
+    });
+    INFO(result.describe());
+    CHECK(result.aborted_with("an end of a channel was used that is empty"));
 }

@@ -2,6 +2,7 @@
 #include <weft/on_end.hpp>
 
 #include "support/catch.hpp"
+#include "support/child_process.hpp"
 #include "support/one_processor.hpp"
 
 #include <weft/as_result.hpp>
@@ -193,4 +194,38 @@ TEST_CASE("a runtime ends while a select waits for a task") {
     };
     run_alone(main());
     SUCCEED("nothing is touched too late");
+}
+
+TEST_CASE("a task that a select waits for is awaited by nobody else") {
+    const auto result = weft::test::run_in_child([] {
+        const auto main = []() -> weft::task<> {
+            auto sleeper = weft::co_spawn([]() -> weft::task<> { co_await weft::sleep_for(1h); });
+            const auto selects = [](weft::join_handle<>& of) -> weft::task<> {
+                co_await weft::select(weft::on_end(of));
+            };
+            weft::co_spawn(selects, std::ref(sleeper)).detach();
+            co_await settle();
+            co_await weft::select(weft::on_end(sleeper));
+        };
+        run_alone(main());
+    });
+    INFO(result.describe());
+    CHECK(result.aborted_with("awaited by two at a time"));
+}
+
+TEST_CASE("a handle that goes while a select waits for it ends the process with a message") {
+    const auto result = weft::test::run_in_child([] {
+        const auto main = []() -> weft::task<> {
+            auto sleeper = weft::co_spawn([]() -> weft::task<> { co_await weft::sleep_for(1h); });
+            const auto selects = [](weft::join_handle<>& of) -> weft::task<> {
+                co_await weft::select(weft::on_end(of));
+            };
+            weft::co_spawn(selects, std::ref(sleeper)).detach();
+            co_await settle();
+            sleeper.detach();
+        };
+        run_alone(main());
+    });
+    INFO(result.describe());
+    CHECK(result.aborted_with("while it is awaited"));
 }
