@@ -99,6 +99,8 @@ template <class... Cases>
 class select_of : public select_operation {
     static constexpr std::uint32_t count = sizeof...(Cases);
     static constexpr std::size_t otherwise_count = (std::same_as<Cases, otherwise_case> + ...);
+    static constexpr bool has_happenings =
+        (requires(select_part<Cases>& part) { part.as_happening(); } || ...);
     static constexpr bool has_sides = (requires { select_part<Cases>::has_side; } || ...);
     static_assert(otherwise_count <= 1, "weft: a select has one `otherwise` at most");
 
@@ -133,11 +135,13 @@ private:
         ((cases_[Index] = std::get<Index>(parts_).begin(
               word(), static_cast<std::uint32_t>(Index), waiter)),
          ...);
-        const auto happening_of = [](auto& part) -> select_happening* {
-            if constexpr (requires { part.as_happening(); }) return part.as_happening();
-            return nullptr;
-        };
-        ((happenings_[Index] = happening_of(std::get<Index>(parts_))), ...);
+        if constexpr (has_happenings) {
+            const auto happening_of = [](auto& part) -> select_happening* {
+                if constexpr (requires { part.as_happening(); }) return part.as_happening();
+                return nullptr;
+            };
+            ((happenings_[Index] = happening_of(std::get<Index>(parts_))), ...);
+        }
     }
 
     static constexpr std::uint32_t place_of_otherwise() noexcept {
@@ -150,7 +154,8 @@ private:
 
     parts begin_cases(branch& waiter) noexcept final {
         begin_each(waiter, std::index_sequence_for<Cases...>());
-        return {cases_, order_, happenings_, count, place_of_otherwise()};
+        return {cases_, order_, has_happenings ? happenings_ : nullptr, count,
+                place_of_otherwise()};
     }
 
     template <std::size_t... Index>
@@ -164,7 +169,7 @@ private:
     std::tuple<select_part<Cases>...> parts_;
     selected_case cases_[count];
     channel_core<layer, channel_waiter>* order_[count];
-    select_happening* happenings_[count];
+    select_happening* happenings_[has_happenings ? count : 1];
 };
 
 template <class... Cases>

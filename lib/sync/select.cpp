@@ -42,12 +42,12 @@ void shuffle(selected_case* cases, std::uint32_t count, worker& here) noexcept {
 
 bool select_operation::start(branch& waiter) noexcept {
     // Only a select with sides comes here again.
-    if (leaves_) return true;
-    if (lined_up_) return leave_with_sides(waiter);
+    if (leaves_) [[unlikely]] { return true; }
+    if (lined_up_) [[unlikely]] { return leave_with_sides(waiter); }
     if (!prepare_park(waiter, *this)) return true;
     parts_ = begin_cases(waiter);
     select_clock clock;
-    has_happenings_ = look_at_happenings(clock);
+    if (parts_.happenings != nullptr) look_at_happenings(clock);
     const bool waits = parts_.otherwise == no_case;
     shuffle(parts_.cases, parts_.count, *waiter.current);
     const selected decided = select_or_line_up(parts_.cases, parts_.order, parts_.count, waits);
@@ -61,14 +61,14 @@ bool select_operation::start(branch& waiter) noexcept {
         return true;
     }
     lined_up_ = true;
-    return wait(waiter, clock.was_read());
+    if (parts_.happenings == nullptr) return park(waiter, *this);
+    return wait_for_happenings(waiter, clock.was_read());
 }
 
-bool select_operation::wait(branch& waiter, bool timed) noexcept {
+bool select_operation::wait_for_happenings(branch& waiter, bool timed) noexcept {
     worker& here = *waiter.current;
     const bool has_sides = restarts();  // This object may be gone once it is parked.
-    const bool armed = !has_happenings_ || arm_happenings(here);
-    if (armed) {
+    if (arm_happenings(here)) {
         const bool finished = park(waiter, *this);
         // The branch may run elsewhere by now; the worker is this one.
         if (timed) here.timer_added();
@@ -95,15 +95,13 @@ bool select_operation::unlink() noexcept {
     return leaves_ && waiter()->owner->runtime().phase() >= runtime_phase::destroying;
 }
 
-// True: there is at least one, and each case is told whether it has happened.
-bool select_operation::look_at_happenings(select_clock& clock) noexcept {
-    bool any = false;
+// Each case is told whether it has happened.
+void select_operation::look_at_happenings(select_clock& clock) noexcept {
     for (std::uint32_t i = 0; i < parts_.count; ++i) {
-        if (parts_.happenings[i] == nullptr) continue;
-        any = true;
-        parts_.cases[i].happened = parts_.happenings[i]->look(clock);
+        if (parts_.happenings[i] != nullptr) {
+            parts_.cases[i].happened = parts_.happenings[i]->look(clock);
+        }
     }
-    return any;
 }
 
 // False: there is no memory, and no case was made. A peer that was faster has served the select all
@@ -122,7 +120,8 @@ void select_operation::leave() noexcept {
     if (!lined_up_) return;
     lined_up_ = false;
     leave_lines(parts_.cases, parts_.count);
-    for (std::uint32_t i = 0; has_happenings_ && i < parts_.count; ++i) {
+    if (parts_.happenings == nullptr) return;
+    for (std::uint32_t i = 0; i < parts_.count; ++i) {
         if (parts_.happenings[i] != nullptr) parts_.happenings[i]->leave();
     }
 }
@@ -139,7 +138,8 @@ void select_operation::count_sides() noexcept {
 }
 
 bool select_operation::completed_by_tasks() const noexcept {
-    for (std::uint32_t i = 0; has_happenings_ && i < parts_.count; ++i) {
+    if (parts_.happenings == nullptr) return true;
+    for (std::uint32_t i = 0; i < parts_.count; ++i) {
         if (parts_.happenings[i] != nullptr && !parts_.happenings[i]->made_by_tasks()) return false;
     }
     return true;

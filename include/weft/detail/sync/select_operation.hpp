@@ -119,7 +119,7 @@ protected:
     struct parts {
         selected_case* cases;
         channel_core<layer, channel_waiter>** order;
-        select_happening** happenings;  ///< Null for a case of a channel.
+        select_happening** happenings;  ///< Null for a case of a channel; null if all are.
         std::uint32_t count;
         std::uint32_t otherwise = no_case;  ///< The case that is made if no other can be.
     };
@@ -146,15 +146,14 @@ protected:
     std::uint32_t chosen() const;
 
 private:
-    bool look_at_happenings(select_clock& clock) noexcept;
+    void look_at_happenings(select_clock& clock) noexcept;
     bool arm_happenings(worker& here) noexcept;
     void count_sides() noexcept;
-    bool wait(branch& waiter, bool timed) noexcept;
+    bool wait_for_happenings(branch& waiter, bool timed) noexcept;
     bool leave_with_sides(branch& waiter) noexcept;
 
     parts parts_{};
     std::uint32_t chosen_ = no_case;  ///< Of a select that did not wait.
-    bool has_happenings_ = false;
     bool lined_up_ = false;
     bool no_memory_ = false;
     bool leaves_ = false;  ///< It has been woken up, and waits for sides at most.
