@@ -154,8 +154,10 @@ private:
 
     parts begin_cases(branch& waiter) noexcept final {
         begin_each(waiter, std::index_sequence_for<Cases...>());
-        return {cases_, order_, has_happenings ? happenings_ : nullptr, count,
-                place_of_otherwise()};
+        parts begun{cases_, order_, has_happenings ? happenings_ : nullptr, count,
+                    place_of_otherwise()};
+        if constexpr (has_sides) begun.sides = &sides_;
+        return begun;
     }
 
     template <std::size_t... Index>
@@ -166,6 +168,8 @@ private:
         make_one(decided, std::index_sequence_for<Cases...>());
     }
 
+    struct no_sides {};
+    [[no_unique_address]] std::conditional_t<has_sides, select_side_count, no_sides> sides_;
     std::tuple<select_part<Cases>...> parts_;
     selected_case cases_[count];
     channel_core<layer, channel_waiter>* order_[count];

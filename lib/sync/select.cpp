@@ -42,8 +42,9 @@ void shuffle(selected_case* cases, std::uint32_t count, worker& here) noexcept {
 
 bool select_operation::start(branch& waiter) noexcept {
     // Only a select with sides comes here again.
-    if (leaves_) [[unlikely]] { return true; }
-    if (lined_up_) [[unlikely]] { return leave_with_sides(waiter); }
+    if (stage_ != stage::begins) [[unlikely]] {
+        return stage_ == stage::leaves || leave_with_sides(waiter);
+    }
     if (!prepare_park(waiter, *this)) return true;
     parts_ = begin_cases(waiter);
     select_clock clock;
@@ -60,14 +61,14 @@ bool select_operation::start(branch& waiter) noexcept {
         chosen_ = parts_.otherwise;
         return true;
     }
-    lined_up_ = true;
+    stage_ = stage::lined_up;
     if (parts_.happenings == nullptr) return park(waiter, *this);
     return wait_for_happenings(waiter, clock.was_read());
 }
 
 bool select_operation::wait_for_happenings(branch& waiter, bool timed) noexcept {
     worker& here = *waiter.current;
-    const bool has_sides = restarts();  // This object may be gone once it is parked.
+    const bool has_sides = parts_.sides != nullptr;  // This may be gone once it is parked.
     if (arm_happenings(here)) {
         const bool finished = park(waiter, *this);
         // The branch may run elsewhere by now; the worker is this one.
@@ -79,20 +80,22 @@ bool select_operation::wait_for_happenings(branch& waiter, bool timed) noexcept 
 
 // The first step of a select with sides when it has been woken up; false: it waits for them.
 bool select_operation::leave_with_sides(branch& waiter) noexcept {
-    leaves_ = true;
-    lined_up_ = false;
+    stage_ = stage::leaves;
     leave_lines(parts_.cases, parts_.count);
     for (std::uint32_t i = 0; i < parts_.count; ++i) {
-        if (parts_.happenings[i] != nullptr && parts_.happenings[i]->withdraw()) sides_.withdrawn();
+        if (parts_.happenings[i] != nullptr && parts_.happenings[i]->withdraw()) {
+            parts_.sides->withdrawn();
+        }
     }
-    return sides_.leave() || park(waiter, *this);
+    return parts_.sides->leave() || park(waiter, *this);
 }
 
 bool select_operation::unlink() noexcept {
     if (word_.claim(select_word<layer>::cancelled)) return true;
     // At the end of a runtime the sides that it still waits for are in queues that nobody looks at
     // any more, and end with this object.
-    return leaves_ && waiter()->owner->runtime().phase() >= runtime_phase::destroying;
+    return stage_ == stage::leaves &&
+           waiter()->owner->runtime().phase() >= runtime_phase::destroying;
 }
 
 // Each case is told whether it has happened.
@@ -107,7 +110,7 @@ void select_operation::look_at_happenings(select_clock& clock) noexcept {
 // False: there is no memory, and no case was made. A peer that was faster has served the select all
 // the same.
 bool select_operation::arm_happenings(worker& here) noexcept {
-    if (restarts()) count_sides();
+    if (parts_.sides != nullptr) count_sides();
     try {
         for (std::uint32_t i = 0; i < parts_.count; ++i) {
             if (parts_.happenings[i] != nullptr) parts_.happenings[i]->arm(here);
@@ -117,8 +120,8 @@ bool select_operation::arm_happenings(worker& here) noexcept {
 }
 
 void select_operation::leave() noexcept {
-    if (!lined_up_) return;
-    lined_up_ = false;
+    if (stage_ != stage::lined_up) return;
+    stage_ = stage::over;
     leave_lines(parts_.cases, parts_.count);
     if (parts_.happenings == nullptr) return;
     for (std::uint32_t i = 0; i < parts_.count; ++i) {
@@ -131,10 +134,10 @@ void select_operation::count_sides() noexcept {
     std::size_t count = 0;
     for (std::uint32_t i = 0; i < parts_.count; ++i) {
         if (parts_.happenings[i] == nullptr) continue;
-        parts_.happenings[i]->count_in(sides_);
+        parts_.happenings[i]->count_in(*parts_.sides);
         ++count;
     }
-    sides_.begin(count);
+    parts_.sides->begin(count);
 }
 
 bool select_operation::completed_by_tasks() const noexcept {

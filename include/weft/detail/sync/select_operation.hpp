@@ -121,7 +121,8 @@ protected:
         channel_core<layer, channel_waiter>** order;
         select_happening** happenings;  ///< Null for a case of a channel; null if all are.
         std::uint32_t count;
-        std::uint32_t otherwise = no_case;  ///< The case that is made if no other can be.
+        std::uint32_t otherwise = no_case;   ///< The case that is made if no other can be.
+        select_side_count* sides = nullptr;  ///< Null if no case has a side.
     };
 
     /// With sides it is started again when it has been woken up, and withdraws them then.
@@ -154,11 +155,12 @@ private:
 
     parts parts_{};
     std::uint32_t chosen_ = no_case;  ///< Of a select that did not wait.
-    bool lined_up_ = false;
+    /// Leaves: a select with sides has been woken up, and waits for those at most.
+    enum class stage : std::uint8_t { begins, lined_up, leaves, over };
+
+    stage stage_ = stage::begins;
     bool no_memory_ = false;
-    bool leaves_ = false;  ///< It has been woken up, and waits for sides at most.
     select_word<layer> word_;
-    select_side_count sides_;
 };
 
 }  // namespace weft::detail
