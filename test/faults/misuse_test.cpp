@@ -162,12 +162,20 @@ TEST_CASE("fault 14: a task that is never awaited frees its frame and is reporte
 #endif
 }
 
+namespace {
+
+weft::task<> forgotten() {
+    co_return;
+}
+
+}  // namespace
+
 TEST_CASE("fault 14: in a task the report goes to the log of the runtime", "[faults]") {
     weft::test::kept_log log;
     weft::runtime_options options{.processors = 1};
     options.log = log.sink();
     auto main = []() -> weft::task<> {
-        { weft::task<> never = nothing(); }
+        { weft::task<> never = forgotten(); }
         co_return;
     };
     weft::run(main(), options);
