@@ -57,10 +57,15 @@ auto try_blocking(Function&& function, Arguments&&... arguments)
 /// The same for a call that nobody waits for. It owns all it touches: the function and the
 /// arguments are moved to the heap, and may be left behind: a runtime that ends neither waits for
 /// the call if it runs nor makes it if it is queued. Returns at once. An exception that leaves the
-/// function, or a refused first thread, ends the process with a message, as for a std::thread.
+/// function ends the process with a message, as for a std::thread.
 ///
 /// To be called by a task; throws std::logic_error elsewhere, std::bad_alloc without memory, and
-/// std::system_error with device_or_resource_busy when the queue is full.
+/// std::system_error with device_or_resource_busy when the queue is full, or with
+/// resource_unavailable_try_again when no thread is there and the system refuses one. The function
+/// and the arguments are destroyed then. Two calls may come while the first thread is being made:
+/// one of them is queued, and has returned already when the system refuses that thread. Then
+/// runtime_options::on_failure is told, with the task that has made the call; without a handler
+/// the process ends with a message.
 template <class Function, class... Arguments>
     requires std::invocable<std::decay_t<Function>, std::decay_t<Arguments>...>
 void blocking_detached(Function&& function, Arguments&&... arguments) {

@@ -117,9 +117,11 @@ struct runtime_options {
     /// Called with an exception that left a task which nobody awaits, on whichever thread learns of
     /// it: the worker that ran the task, where it was detached before; else the thread that drops
     /// the handle, which may be one outside the runtime. Called as well with one that left a child
-    /// after another child had failed (task_failure::suppressed), on a worker. It must not throw:
-    /// an exception ends the process. Default: reports task, spawn site and what() to the log, then
-    /// calls std::terminate, but for a suppressed one.
+    /// after another child had failed (task_failure::suppressed), on a worker; and with the error
+    /// of a queued call of blocking_detached() that no thread is left for, as one of the task that
+    /// has made it, which may have ended. It must not throw: an exception ends the process.
+    /// Default: reports task, spawn site and what() to the log, then calls std::terminate, but for
+    /// a suppressed one.
     std::function<void(const task_failure&)> on_failure = nullptr;
 
     /// Called with a report when a task does not come back for shutdown_timeout while the runtime

@@ -226,7 +226,7 @@ submission blocking_pool::submit(blocking_job& job, bool waits) noexcept {
     }
     if (placed.wake != nullptr) { pool.wake(*placed.wake); }
     if (placed.refused) { pool.refuse(job, ECANCELED); }
-    if (placed.alone) { pool.refuse(job, EAGAIN); }
+    if (placed.alone) { return give_back_alone(job); }
     if (placed.full) { return give_back(job); }
     if (!placed.queued) { return submission::placed; }
     // Relaxed: a statistic.
@@ -238,6 +238,11 @@ submission blocking_pool::give_back(blocking_job& job) noexcept {
     state_->refused.fetch_add(1, std::memory_order_relaxed);
     if (job.kind() == job_kind::awaited) { state_->refuse(job, EBUSY); }
     return submission::full;
+}
+
+submission blocking_pool::give_back_alone(blocking_job& job) noexcept {
+    if (job.kind() == job_kind::awaited) { state_->refuse(job, EAGAIN); }
+    return submission::no_thread;
 }
 
 bool blocking_pool::withdraw(blocking_job& job) noexcept {

@@ -42,8 +42,9 @@ namespace weft::detail {
 
 enum class submission : std::uint8_t {
     placed,
-    waits,  ///< It may have to wait until another call ends.
-    full,   ///< All machines are busy, and it does not wait, or too many do.
+    waits,      ///< It may have to wait until another call ends.
+    full,       ///< All machines are busy, and it does not wait, or too many do.
+    no_thread,  ///< There is no machine, and the system refuses one.
 };
 
 class blocking_pool {
@@ -55,9 +56,11 @@ public:
     blocking_pool(const blocking_pool&) = delete;
     blocking_pool& operator=(const blocking_pool&) = delete;
 
-    /// Any thread that keeps the pool alive. The job may be gone when it returns; a detached one is
-    /// the caller's again if the pool is full, while an awaited one is refused with EBUSY then.
-    /// `waits` false, for an awaited one: it is refused instead of waiting until another call ends.
+    /// A worker of the runtime. The job may be gone when it returns; a detached one is the caller's
+    /// again if the pool is full or without a thread, while an awaited one is refused then, with
+    /// EBUSY or EAGAIN. `waits` false, for an awaited one: it is refused instead of waiting until
+    /// another call ends. Jobs of others may be refused with EAGAIN meanwhile: those that waited
+    /// for a machine which could not be made.
     submission submit(blocking_job& job, bool waits = true) noexcept;
 
     /// A canceller: takes an awaited job back that no machine has. False: it runs, or has run.
@@ -91,6 +94,7 @@ public:
 private:
     class state;
     submission give_back(blocking_job& job) noexcept;
+    submission give_back_alone(blocking_job& job) noexcept;
 
     // Shared with the machines, since one that runs a detached call may outlive the pool.
     std::shared_ptr<state> state_;

@@ -4,6 +4,7 @@
 #include "lib/sched/runtime_core.hpp"
 
 #include <weft/detail/base/assert.hpp>
+#include <weft/detail/sched/task_control.hpp>
 #include <weft/detail/sched/worker.hpp>
 
 #include <cerrno>
@@ -21,6 +22,12 @@ namespace {
     throw std::system_error(EBUSY, std::generic_category(),
                             "weft: all threads of blocking() are busy, and the call may not wait; "
                             "see runtime_options::blocking_threads and blocking_queue");
+}
+
+std::system_error no_thread() {
+    return std::system_error(EAGAIN, std::generic_category(),
+                             "weft: blocking_detached() cannot start its first thread; raise the "
+                             "limit on threads (ulimit -u), or try again later");
 }
 
 }  // namespace
@@ -87,13 +94,20 @@ void detached_call::run() noexcept {
           "; catch it in the function");
 }
 
+// With EAGAIN on a worker of its runtime, inside the submit() of another call (blocking_pool.hpp).
 void detached_call::refuse(int error) noexcept {
-    delete this;
-    if (error == EAGAIN) {
+    const std::unique_ptr<detached_call> self(this);
+    if (error != EAGAIN) { return; }  // The runtime ends, and leaves it behind.
+    const auto& on_failure = current_worker()->runtime().options().on_failure;
+    if (!on_failure) {
         fatal(
-            "blocking_detached cannot start its first thread; raise the limit on threads (ulimit "
-            "-u)");
+            "a call of blocking_detached() was queued, and no thread is left for it; raise the "
+            "limit on threads (ulimit -u), or set runtime_options::on_failure");
     }
+    on_failure({.task_id = task_id_,
+                .task_name = {},
+                .spawn_site = spawn_site_,
+                .exception = std::make_exception_ptr(no_thread())});
 }
 
 void submit_detached(std::unique_ptr<detached_call> call) {
@@ -104,6 +118,9 @@ void submit_detached(std::unique_ptr<detached_call> call) {
     }
     runtime_core& runtime = here->runtime();
     call->hold(runtime_hold(runtime));
+    if (const branch* caller = here->running()) {
+        call->made_by(caller->owner->id, caller->owner->spawn_site);
+    }
     detached_call* const given = call.release();
     switch (runtime.blocking.submit(*given)) {
         case submission::placed:
@@ -114,6 +131,9 @@ void submit_detached(std::unique_ptr<detached_call> call) {
         case submission::full:
             call.reset(given);
             throw_saturated();
+        case submission::no_thread:
+            call.reset(given);
+            throw no_thread();
     }
 }
 

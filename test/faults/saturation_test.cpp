@@ -13,6 +13,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -362,4 +364,95 @@ TEST_CASE("fault 6: thread creation fails: without a single thread blocking() sa
     INFO(result.describe());
     CHECK(result.signal == 0);
     CHECK(result.status == 0);
+}
+
+namespace {
+
+/// Makes a detached call that counts itself. False: the system refuses the thread for it.
+bool detach(std::atomic<int>& made, const std::shared_ptr<int>& captured) {
+    try {
+        weft::blocking_detached([&made, kept = captured] { ++made; });
+        return true;
+    } catch (const std::system_error& error) {
+        weft::test::child_check(error.code() == std::errc::resource_unavailable_try_again,
+                                error.what());
+        weft::test::child_check(std::string(error.what()).find("ulimit -u") != std::string::npos,
+                                "no advice");
+        return false;
+    }
+}
+
+}  // namespace
+
+TEST_CASE("fault 6: thread creation fails: without a single thread blocking_detached() says so",
+          "[faults]") {
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(1);
+        std::atomic<int> made{0};
+        const auto captured = std::make_shared<int>(0);
+        auto main = [&]() -> weft::task<> {
+            for (int i = 0; i < 3; ++i) {
+                weft::test::child_check(!detach(made, captured), "a thread was made");
+                weft::test::child_check(captured.use_count() == 1, "the call is left");
+            }
+            weft::test::child_check(weft::this_runtime::statistics().blocking_threads == 0,
+                                    "a thread is counted that does not exist");
+            // It has passed, and the server still runs.
+            set_thread_limit(1000);
+            weft::test::child_check(detach(made, captured), "no thread was made");
+            co_await until([&] { return made == 1; });
+        };
+        weft::run(main(), {.processors = 1, .log = [](std::string_view) {}});
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+    CHECK_FALSE(result.hung);
+}
+
+// A call that was queued behind the thread that another worker could not make then.
+TEST_CASE("fault 6: thread creation fails: a detached call that is left alone is told of",
+          "[faults]") {
+    if (::geteuid() != 0) WEFT_SKIP("other processes of this user would count");
+    const auto result = weft::test::run_in_child([] {
+        limit_threads(100);
+        std::atomic<int> made{0}, refused{0}, told{0};
+        const auto captured = std::make_shared<int>(0);
+        constexpr int calls = 2'000;
+        auto caller = [&]() -> weft::task<> {
+            for (int i = 0; i < calls; ++i) {
+                if (!detach(made, captured)) ++refused;
+                if (i % 100 == 0) co_await weft::yield();
+            }
+        };
+        auto main = [&]() -> weft::task<> {
+            set_thread_limit(1);
+            auto first = weft::co_spawn({.name = "first"}, caller);
+            auto second = weft::co_spawn({.name = "second"}, caller);
+            co_await std::move(first);
+            co_await std::move(second);
+        };
+        weft::runtime_options options = pool(1, 2 * calls);
+        options.on_failure = [&](const weft::task_failure& failure) {
+            try {
+                std::rethrow_exception(failure.exception);
+            } catch (const std::system_error& error) {
+                if (error.code() == std::errc::resource_unavailable_try_again &&
+                    failure.task_id > 1) {
+                    ++told;
+                }
+            } catch (...) {}
+        };
+        const weft::test::watchdog watchdog(60s, hangs);
+        weft::run(main(), options);
+        weft::test::child_check(made == 0, "a call was made");
+        weft::test::child_check(refused + told == 2 * calls, "a call is lost");
+        weft::test::child_check(captured.use_count() == 1, "a call is left");
+        std::fprintf(stderr, "told of %d of %d\n", told.load(), 2 * calls);
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+    CHECK_FALSE(result.hung);
 }

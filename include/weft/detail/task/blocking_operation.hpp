@@ -6,6 +6,7 @@
 #include <weft/detail/sched/runtime_hold.hpp>
 #include <weft/detail/task/awaiter.hpp>
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -175,6 +176,11 @@ public:
 
     /// The call may wake tasks until it has returned.
     void hold(runtime_hold held) noexcept { hold_ = std::move(held); }
+    /// The task that has made it, for a report.
+    void made_by(std::uint64_t task_id, std::source_location spawn_site) noexcept {
+        task_id_ = task_id;
+        spawn_site_ = spawn_site;
+    }
 
 protected:
     detached_call() noexcept : blocking_job(job_kind::detached) {}
@@ -183,6 +189,8 @@ protected:
 
 private:
     runtime_hold hold_;
+    std::uint64_t task_id_ = 0;
+    std::source_location spawn_site_;
 };
 
 template <class Function, class... Arguments>
