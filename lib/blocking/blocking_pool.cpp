@@ -84,13 +84,16 @@ public:
 private:
     machine& free_place();
     void run(machine& self, blocking_job* job) noexcept;
+    void end(machine& self) noexcept;
+    void leave_or_wait_for(machine& ending) noexcept;
     blocking_job* sleep(machine& self, bool& ended) noexcept;
     void do_job(machine& self, blocking_job& job) noexcept;
 
     const std::chrono::nanoseconds idle_time_;
     const std::function<void()> begin_thread_;
-    std::mutex places_;
+    std::mutex places_;  ///< Of the two below, and of the thread of each machine.
     std::vector<std::unique_ptr<machine>> machines_;
+    std::thread last_ended_;  ///< See end().
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -108,8 +111,25 @@ void blocking_pool::state::run(machine& self, blocking_job* job) noexcept {
         do_job(self, *job);
         job = board.take(self, ended);
     }
-    self.set(activity::ended);
+    end(self);
+}
+
+// A thread that nobody joins keeps its stack. So each that ends leaves itself to the next one that
+// does, and joins the one before: at most one is left, for release(). Who joins has nothing else to
+// do, and waits for a thread that has only its exit before it, or such a wait; the chain is as old
+// as its links, so there is no circle. The place is free from here on.
+void blocking_pool::state::end(machine& self) noexcept {
+    std::thread before;
+    {
+        const std::lock_guard held(places_);
+        // Not one that release() has left behind: it may outlive those that wait for the others.
+        if (self.thread.joinable()) {
+            before = std::exchange(last_ended_, std::move(self.thread));
+        }
+        self.set(activity::ended);
+    }
     futex_wake(self.doing);
+    if (before.joinable()) { before.join(); }
 }
 
 blocking_job* blocking_pool::state::sleep(machine& self, bool& ended) noexcept {
@@ -143,7 +163,6 @@ void blocking_pool::state::do_job(machine& self, blocking_job& job) noexcept {
 machine& blocking_pool::state::free_place() {
     for (auto& each : machines_) {
         if (each->get() == activity::ended) {
-            if (each->thread.joinable()) { each->thread.join(); }
             each->set(activity::waiting);
             return *each;
         }
@@ -174,24 +193,31 @@ bool blocking_pool::state::start_machine(blocking_job* first) noexcept {
     }
 }
 
+// No place is added any more. The lock is not held while we wait, since a machine takes it to end.
 void blocking_pool::state::release() noexcept {
     messenger.end();
-    const std::lock_guard held(places_);
-    for (auto& each : machines_) {
-        if (!each->thread.joinable()) { continue; }
-        for (;;) {
-            const std::uint32_t doing = each->doing.load(std::memory_order_acquire);
-            if (static_cast<activity>(doing) == activity::ended) {
-                each->thread.join();
-                break;
-            }
-            if (static_cast<activity>(doing) == activity::runs_detached) {
-                each->thread.detach();
-                break;
-            }
-            // It is about to end, or to begin a detached call; both wake us.
-            futex_wait(each->doing, doing, no_deadline);
+    for (auto& each : machines_) leave_or_wait_for(*each);
+    std::thread last;
+    {
+        const std::lock_guard held(places_);
+        last = std::move(last_ended_);
+    }
+    // It has joined the one before, and so on.
+    if (last.joinable()) { last.join(); }
+}
+
+void blocking_pool::state::leave_or_wait_for(machine& ending) noexcept {
+    for (;;) {
+        const std::uint32_t doing = ending.doing.load(std::memory_order_acquire);
+        if (static_cast<activity>(doing) == activity::ended) { return; }
+        if (static_cast<activity>(doing) == activity::runs_detached) {
+            const std::lock_guard held(places_);
+            // It may have ended since we looked.
+            if (ending.thread.joinable()) { ending.thread.detach(); }
+            return;
         }
+        // It is about to end, or to begin a detached call; both wake us.
+        futex_wait(ending.doing, doing, no_deadline);
     }
 }
 
