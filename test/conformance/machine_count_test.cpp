@@ -131,7 +131,7 @@ TEST_CASE("S2: a number of processors that was chosen at the start does not foll
     CHECK(weft::run(main(machine), {.processors = 3}) == 3);
 }
 
-TEST_CASE("S2: the watchdog notices that the affinity changes", "[conformance]") {
+TEST_CASE("S2, fault 48: the watchdog notices that the affinity changes", "[conformance]") {
     struct seen {
         bool limited = false, fewer = false, freed = false, more = false;
     };
@@ -153,7 +153,7 @@ TEST_CASE("S2: the watchdog notices that the affinity changes", "[conformance]")
     CHECK(found.more);
 }
 
-TEST_CASE("S2 with quota: the watchdog notices that the quota changes", "[conformance]") {
+TEST_CASE("S2 with quota, fault 48: the watchdog notices that the quota changes", "[conformance]") {
     const environment_variable none("WEFT_MAXPROCS", nullptr);
     const std::uint32_t cores = affinity_mask::of_this_thread().count();
     if (cores < 2) WEFT_SKIP("there is one core only");

@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -240,6 +242,68 @@ TEST_CASE("fault 49: a runtime that is a static object ends with its watchdog", 
     CHECK(result.signal == 0);
     CHECK(result.status == 0);
     CHECK_FALSE(result.hung);
+}
+
+namespace {
+
+/// A static object that is destroyed after the runtime, with the handle of one of its tasks.
+struct keeps_handle {
+    std::optional<weft::join_handle<void>> handle;
+    ~keeps_handle() {
+        if (!handle) return;
+        weft::test::child_check(handle->done(), "a task of a runtime that is gone is not done");
+        weft::test::child_check(ended_with(*handle, std::errc::operation_canceled),
+                                "it did not end by the stop");
+        std::fprintf(stderr, "the static object is destroyed\n");
+    }
+    template <class T, class Code>
+    static bool ended_with(weft::join_handle<T>& of, Code wanted) {
+        try {
+            of.get();
+        } catch (const std::system_error& error) { return error.code() == wanted; }
+        return false;
+    }
+};
+
+weft::runtime* static_runtime = nullptr;
+
+weft::task<int> seven() {
+    co_await weft::sleep_for(1ms);
+    co_return 7;
+}
+
+/// What std::atexit() has, before static objects are destroyed.
+void use_at_exit() {
+    weft::test::child_check(static_runtime->co_spawn(seven()).get() == 7, "it does not run a task");
+    static_runtime->shutdown();
+    auto late = static_runtime->co_spawn(seven());
+    weft::test::child_check(late.done(), "a late task is not done");
+    weft::test::child_check(keeps_handle::ended_with(late, weft::errc::stopped),
+                            "a late task is not stopped");
+    std::fprintf(stderr, "the runtime was used at exit\n");
+}
+
+}  // namespace
+
+TEST_CASE("fault 49: a runtime is used at exit, and its handles after it", "[faults]") {
+    const auto result = weft::test::run_in_child([] {
+        static keeps_handle kept;
+        static weft::runtime runtime({.processors = 2});
+        static_runtime = &runtime;
+        auto task = []() -> weft::task<> { co_await weft::sleep_for(1h); };
+        kept.handle = runtime.co_spawn(task());
+        weft::test::child_check(std::atexit(use_at_exit) == 0, "atexit");
+        ::exit(0);
+    });
+    INFO(result.describe());
+    CHECK(result.signal == 0);
+    CHECK(result.status == 0);
+    CHECK_FALSE(result.hung);
+    const auto used = result.errors.find("the runtime was used at exit");
+    const auto destroyed = result.errors.find("the static object is destroyed");
+    CHECK(used != std::string::npos);
+    CHECK(destroyed != std::string::npos);
+    CHECK(used < destroyed);
 }
 
 TEST_CASE("fault 6: a runtime whose watchdog cannot start says so, and works", "[faults]") {
