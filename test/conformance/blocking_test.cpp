@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "support/backends.hpp"
 #include "support/call_gate.hpp"
 #include "support/catch.hpp"
 #include "support/scale.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
@@ -11,10 +13,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -247,6 +252,9 @@ TEST_CASE("S46: a call holds no processor", "[conformance]") {
     // ready task starts without waiting for any watchdog.
     call_gate hold;
     auto main = [&]() -> weft::task<> {
+        const auto here = std::this_thread::get_id();
+        const auto there = co_await weft::blocking([] { return std::this_thread::get_id(); });
+        if (there == here) throw std::logic_error("the processor's thread makes the call");
         std::vector<weft::join_handle<void>> calls;
         for (int i = 0; i < 4; ++i) calls.push_back(weft::co_spawn(pass(hold)));
         co_await until([&] { return hold.inside() == 4; });
@@ -266,13 +274,15 @@ TEST_CASE("S46: a call holds no processor", "[conformance]") {
     weft::run(main(), on(1));
 }
 
-// How soon is a matter of the machine; that it does not wait for a timer or for the watchdog is
-// not: the best of fifty is far below either.
+// How soon is a matter of the machine, which may be busy with other work; the best of many is not,
+// since then nothing else ran. Where code is instrumented the limit is only far below what a timer
+// or the watchdog would take.
 TEST_CASE("S47: the task goes on as soon as its call has returned", "[conformance]") {
     using clock = std::chrono::steady_clock;
-    auto main = []() -> weft::task<clock::duration> {
+    constexpr clock::duration close = weft::test::sanitized ? 1ms : 100us;
+    auto main = [&]() -> weft::task<clock::duration> {
         clock::duration best = clock::duration::max();
-        for (int i = 0; i < 50; ++i) {
+        for (int i = 0; i < 2'000 && best >= close; ++i) {
             const auto returned = co_await weft::blocking([] { return clock::now(); });
             best = std::min(best, clock::now() - returned);
         }
@@ -282,7 +292,7 @@ TEST_CASE("S47: the task goes on as soon as its call has returned", "[conformanc
     for (const unsigned processors : {1U, 2U}) {
         const auto best = weft::run(main(), on(processors));
         INFO("best: " << best / 1us << " us on " << processors);
-        CHECK(best < 1ms);
+        CHECK(best < close);
     }
 }
 
@@ -309,6 +319,14 @@ std::size_t stack_size() {
 }
 
 constexpr int burst_size = 200;
+
+/// On a busy machine no worker comes in the place of another, and nothing is said: both would be
+/// threads that stay.
+weft::runtime_options without_other_threads(weft::runtime_options options) {
+    options.compensate = false;
+    options.hog_report = 1h;
+    return options;
+}
 
 /// So many calls that block at once. Gives the number of threads then, when all have returned.
 weft::task<std::size_t> burst() {
@@ -344,7 +362,32 @@ TEST_CASE("200 blocked calls, then idle: the threads are gone again", "[conforma
         const std::size_t allowed = mapped_before + burst_size / 2 * stack_size();
         if (!weft::test::sanitized) co_await until([&] { return mapped_bytes() < allowed; });
     };
-    weft::run(main(), on(2, 512, 500ms));
+    weft::run(main(), without_other_threads(on(2, 512, 500ms)));
     CHECK(most >= before + burst_size);
     CHECK(thread_count() == before);
+}
+
+// Once, since it takes as long as machines stay by default.
+TEST_CASE("200 blocked calls, then idle: back to the workers within 15 s by default",
+          "[conformance]") {
+    const char* const asked = std::getenv("WEFT_NETPOLL");
+    const bool second_run =
+        asked != nullptr && std::string(asked) == "epoll" && weft::test::io_uring_starts();
+    if (weft::test::sanitized || second_run) WEFT_SKIP("another run of the tests shows it");
+    const weft::test::watchdog watchdog(60s, machines_stay);
+    const std::size_t before = thread_count();
+    std::size_t most = 0;
+    std::chrono::nanoseconds took{}, waited{};
+    auto main = [&]() -> weft::task<> {
+        most = co_await burst();
+        const auto idle_since = std::chrono::steady_clock::now();
+        const auto waited_before = weft::test::waited_for_cpu();
+        co_await until([&] { return thread_count() == before + 2; });
+        took = std::chrono::steady_clock::now() - idle_since;
+        waited = weft::test::waited_for_cpu() - waited_before;
+    };
+    weft::run(main(), without_other_threads({.processors = 2, .log = [](std::string_view) {}}));
+    INFO("after " << took / 1ms << " ms; threads waited for a CPU for " << waited / 1ms);
+    CHECK(most >= before + burst_size);
+    CHECK(took - waited <= 15s);
 }
