@@ -13,7 +13,9 @@ namespace weft {
 /// `co_await blocking(function, arguments...)` makes a call that may block its thread: a read of a
 /// file, a name lookup, a library that waits. The call moves to a spare thread, the task is parked,
 /// and the worker goes on at once with other tasks. Gives what the function returns, or throws what
-/// it throws. The function and the arguments are moved into the awaiting frame, and used up.
+/// it throws. The function and the arguments are moved into the awaiting frame, and used up: they
+/// are gone when the await is over, so a reference that the function returns must not lead to one
+/// of them. The function is no coroutine.
 ///
 /// The calls are made in the order in which they are awaited, each at once as long as fewer than
 /// runtime_options::blocking_threads run; beyond that they queue, up to blocking_queue. The task
@@ -38,6 +40,8 @@ template <class Function, class... Arguments>
     requires detail::blocking_function<std::decay_t<Function>, std::decay_t<Arguments>...>
 auto blocking(Function&& function, Arguments&&... arguments)
     -> detail::blocking_awaiter<std::decay_t<Function>, std::decay_t<Arguments>...> {
+    detail::check_makes_no_task<
+        detail::blocking_value<std::decay_t<Function>, std::decay_t<Arguments>...>>();
     return detail::blocking_awaiter<std::decay_t<Function>, std::decay_t<Arguments>...>(
         true, std::forward<Function>(function), std::forward<Arguments>(arguments)...);
 }
@@ -50,6 +54,8 @@ template <class Function, class... Arguments>
     requires detail::blocking_function<std::decay_t<Function>, std::decay_t<Arguments>...>
 auto try_blocking(Function&& function, Arguments&&... arguments)
     -> detail::blocking_awaiter<std::decay_t<Function>, std::decay_t<Arguments>...> {
+    detail::check_makes_no_task<
+        detail::blocking_value<std::decay_t<Function>, std::decay_t<Arguments>...>>();
     return detail::blocking_awaiter<std::decay_t<Function>, std::decay_t<Arguments>...>(
         false, std::forward<Function>(function), std::forward<Arguments>(arguments)...);
 }
@@ -69,6 +75,8 @@ auto try_blocking(Function&& function, Arguments&&... arguments)
 template <class Function, class... Arguments>
     requires std::invocable<std::decay_t<Function>, std::decay_t<Arguments>...>
 void blocking_detached(Function&& function, Arguments&&... arguments) {
+    detail::check_makes_no_task<
+        std::invoke_result_t<std::decay_t<Function>, std::decay_t<Arguments>...>>();
     using call = detail::detached_call_of<std::decay_t<Function>, std::decay_t<Arguments>...>;
     detail::submit_detached(std::make_unique<call>(std::forward<Function>(function),
                                                    std::forward<Arguments>(arguments)...));

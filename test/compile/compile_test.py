@@ -18,8 +18,10 @@ import unittest
 
 FOREIGN = "weft: this awaiter takes a plain std::coroutine_handle<>"
 REFERENCE = "weft: as_result of an operation that gives a reference"
+MAKES_TASK = "weft: the function that is given to blocking() makes a task"
 MISUSES = {1: FOREIGN, 2: FOREIGN, 3: FOREIGN, 4: FOREIGN, 5: FOREIGN, 6: FOREIGN, 7: FOREIGN,
-           8: REFERENCE, 9: "weft: a task<T&&> would give a reference"}
+           8: REFERENCE, 9: "weft: a task<T&&> would give a reference",
+           10: MAKES_TASK, 11: MAKES_TASK, 12: MAKES_TASK}
 MODEL = "lib/task/task.cpp"
 
 # Options with which weft must refuse to be compiled, and what it says. Old compilers are pretended,

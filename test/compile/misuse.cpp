@@ -90,6 +90,9 @@ weft::task<int> use() {
     auto handle = weft::co_spawn(give());
     value += *co_await weft::as_result(std::move(handle));
     value += co_await weft::with_timeout(1s, give_reference(value));
+    value += co_await weft::blocking([] { return 1; });
+    value += co_await weft::try_blocking([] { return 1; });
+    weft::blocking_detached([] { return 1; });
 #elif MISUSE == 1
     co_await std::suspend_always{};
 #elif MISUSE == 2
@@ -109,6 +112,12 @@ weft::task<int> use() {
     co_await weft::as_result(give_reference(value));
 #elif MISUSE == 9
     weft::task<int&&> empty;
+#elif MISUSE == 10
+    co_await weft::blocking([] { return give(); });
+#elif MISUSE == 11
+    co_await weft::try_blocking(give);
+#elif MISUSE == 12
+    weft::blocking_detached([]() -> weft::task<> { co_return; });
 #endif
     co_return value;
 }

@@ -5,6 +5,7 @@
 #include <weft/detail/blocking/stop_order.hpp>
 #include <weft/detail/sched/runtime_hold.hpp>
 #include <weft/detail/task/awaiter.hpp>
+#include <weft/task.hpp>
 
 #include <cstdint>
 #include <exception>
@@ -120,6 +121,14 @@ struct blocking_call_type<Function, Arguments...> {
 };
 template <class Function, class... Arguments>
 using blocking_value = typename blocking_call_type<Function, Arguments...>::type;
+
+/// The call would only make the frame of a coroutine, which nobody runs.
+template <class Value>
+constexpr void check_makes_no_task() noexcept {
+    static_assert(!is_task<std::remove_cvref_t<Value>>,
+                  "weft: the function that is given to blocking() makes a task, which nothing "
+                  "would run; await the task itself, or give a function that is no coroutine");
+}
 
 template <class Function, class... Arguments>
 class [[nodiscard]] blocking_awaiter final : public awaiter<blocking_operation> {
