@@ -9,8 +9,8 @@
 // Who runs what, and that no job is lost, is decided by the board (job_board.hpp). The pool adds
 // the threads: it makes one when a job is placed, none is idle and the limit is not reached, and a
 // thread that was idle for some time ends, and is joined by the next one that does, so that the
-// stack of at most one thread is kept that has ended. Where the system refuses a thread, the job waits for one
-// that exists, if it may.
+// stack of at most one thread is kept that has ended. Where the system refuses a thread, the job
+// waits for one that exists, if it may.
 //
 // The end of a runtime has three steps. close(): nothing is placed any more, what is queued is
 // refused, idle machines end. wait_for_awaited(): calls that a frame waits for cannot be abandoned,
