@@ -96,7 +96,11 @@ queued_calls queue_calls(int machines) {
             handles.push_back(weft::co_spawn(note, i));
             co_await weft::yield();
         }
-        co_await until([] { return weft::this_runtime::statistics().blocking_queued == 8; });
+        co_await until([&] {
+            const auto seen = weft::this_runtime::statistics();
+            return seen.blocking_queued + seen.blocking_threads ==
+                   8 + static_cast<std::size_t>(machines);
+        });
         found.most = weft::this_runtime::statistics().blocking_threads;
         hold.open();
         for (auto& each : handles) co_await std::move(each);
