@@ -170,11 +170,16 @@ def print_tables(rows, information):
     print()
     print(f"{information['tasks_spawned']} tasks spawned, on {information['netpoll']}")
     print(f"{'processor':15} {'tasks run':>12} {'steals':>12} {'parks':>12} {'wakes':>12}")
+    beyond = False
     for name, text in information.items():
         if match := re.fullmatch(r"processor_(\d+)", name):
             counts = dict(part.split("=") for part in text.split(","))
             columns = (int(counts[key]) for key in ("tasks_run", "steals", "parks", "wakes"))
             print(f"{match[1]:15} " + " ".join(f"{count:12,}" for count in columns))
+            beyond = beyond or int(match[1]) >= int(information["processors"])
+    if beyond:
+        print(f"Beyond {information['processors']}: what has run in the place of a processor that "
+              "one task kept.")
 
 
 def main():

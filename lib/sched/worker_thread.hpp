@@ -6,13 +6,15 @@
 // It may be asked to give the processor up for a while; then it sleeps in attend()
 // (retirement.hpp). Order of search, fixed and tested literally:
 //
-//     every 61st tick   one branch from the global queue, so that it cannot starve
+//     every 61st tick   one branch from the global queue, so that it cannot starve; a batch in the
+//                       next turn where the watchdog saw that it gives nothing to anybody
 //     every 8th turn    own timers that are due; own poller, if its flags show work, but every 32nd
 //                       turn or earlier while sends are gathered (send_gathering.hpp)
 //     runnext           inherits the time slice: no tick. At most 64 in a row, and none when 5 ms
 //                       have passed since the first; then what is in runnext goes behind the ring
 //     own ring          a new slice: one tick
 //     global queue      a batch
+//     own timers        those that are due
 //     own poller        without waiting; then, with other processors, all own waits that are
 //                       unverified
 //     steal             four passes over the others in random order: rings; in the last pass also
@@ -22,8 +24,9 @@
 // yield() goes behind the own ring, not behind the global queue as Go's Gosched does: it is what
 // tasks do to be fair to their neighbours, and costs one locked operation there instead of a lock
 // that all share. So beside a task that does nothing but yield, the global queue advances by one in
-// 61 ticks. That is a bound, it holds only while no processor is idle (whoever puts something there
-// wakes one), and branches that overran their slice do go behind the global queue.
+// 61 ticks, and by a batch in a few milliseconds where the ticks are long (watchdog.hpp). That is a
+// bound, it holds only while no processor is idle (whoever puts something there wakes one), and
+// branches that overran their slice do go behind the global queue.
 //
 // A tick is a time slice: what comes from runnext does not count. A turn is one trip through the
 // loop. Go's phase is kept: the first branch runs in tick 1.
