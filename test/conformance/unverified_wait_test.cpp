@@ -39,8 +39,9 @@ std::atomic<int> losses{0};
 system_calls counted_questions() {
     system_calls table = kernel_system_calls();
     table.poll = [](pollfd* asked, unsigned long count, int milliseconds) {
-        ++questions;
         const int readable = kernel_system_calls().poll(asked, count, milliseconds);
+        if (!weft::test::asks_about_sockets(asked)) return readable;
+        ++questions;
         if (readable > 0) ++losses;
         return readable;
     };

@@ -19,8 +19,10 @@
 #include <string>
 #include <utility>
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 namespace weft::test {
 
@@ -37,6 +39,13 @@ public:
 private:
     detail::system_calls before_;
 };
+
+/// For tables that replace poll: is the question about waits of sockets? The watchdog asks in the
+/// same way whether an epoll set has events.
+inline bool asks_about_sockets(const pollfd* asked) {
+    struct stat kind {};
+    return ::fstat(asked->fd, &kind) == 0 && S_ISSOCK(kind.st_mode);
+}
 
 /// The two ends of one connection.
 struct stream_pair {
