@@ -180,6 +180,8 @@ template <class... Cases>
 class [[nodiscard]] select_awaiter final : public awaiter<select_of<Cases...>> {
 public:
     using awaiter<select_of<Cases...>>::awaiter;
+    select_awaiter(const select_awaiter&) = default;
+    ~select_awaiter() { this->leave_for_good(); }
     typename select_of<Cases...>::value_type await_resume() {
         this->leave();
         this->throw_unless_completed();

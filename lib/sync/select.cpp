@@ -81,7 +81,7 @@ bool select_operation::wait_for_happenings(branch& waiter, bool timed) noexcept 
 // The first step of a select with sides when it has been woken up; false: it waits for them.
 bool select_operation::leave_with_sides(branch& waiter) noexcept {
     stage_ = stage::leaves;
-    leave_lines(parts_.cases, parts_.count);
+    leave_lines(parts_.cases, parts_.count, word_.winner());
     for (std::uint32_t i = 0; i < parts_.count; ++i) {
         if (parts_.happenings[i] != nullptr && parts_.happenings[i]->withdraw()) {
             parts_.sides->withdrawn();
@@ -91,11 +91,14 @@ bool select_operation::leave_with_sides(branch& waiter) noexcept {
 }
 
 bool select_operation::unlink() noexcept {
-    if (word_.claim(select_word<layer>::cancelled)) return true;
-    // At the end of a runtime the sides that it still waits for are in queues that nobody looks at
-    // any more, and end with this object.
-    return stage_ == stage::leaves &&
-           waiter()->owner->runtime().phase() >= runtime_phase::destroying;
+    return word_.claim(select_word<layer>::cancelled);
+}
+
+// The sides that it still waits for are in queues that nobody looks at any more, and end with this
+// object. A stop may have met it here before, which took nothing off.
+void select_operation::leave_for_good() noexcept {
+    if (stage_ != stage::leaves || !is_parked() || !waiter()->word.awaits_completer()) return;
+    waiter()->word.complete();
 }
 
 // Each case is told whether it has happened.
@@ -122,7 +125,7 @@ bool select_operation::arm_happenings(worker& here) noexcept {
 void select_operation::leave() noexcept {
     if (stage_ != stage::lined_up) return;
     stage_ = stage::over;
-    leave_lines(parts_.cases, parts_.count);
+    leave_lines(parts_.cases, parts_.count, word_.winner());
     if (parts_.happenings == nullptr) return;
     for (std::uint32_t i = 0; i < parts_.count; ++i) {
         if (parts_.happenings[i] != nullptr) parts_.happenings[i]->leave();

@@ -27,6 +27,7 @@ struct selecting;
 // A case at the channel.
 struct node : weft::detail::wait_links<layer, node> {
     selecting* owner = nullptr;
+    weft::detail::select_event<layer> taken;
     bool claim() noexcept;
 };
 
@@ -83,7 +84,7 @@ struct selecting {
 };
 
 bool node::claim() noexcept {
-    return owner->selected.claim(word::first_case + receives);
+    return taken.happen(owner->selected, receives);
 }
 
 // All of one run.
@@ -104,7 +105,7 @@ struct world {
     // The task runs again.
     void resume() {
         ++selects.resumed;
-        weft::detail::leave_lines(selects.cases, 2);
+        weft::detail::leave_lines(selects.cases, 2, selects.selected.winner());
         if (selects.armed) {
             selects.end.leave(other.ended, &selects.listens, selects.selected, ends);
         }

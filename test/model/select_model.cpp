@@ -28,6 +28,7 @@ struct node : weft::detail::wait_links<layer, node> {
     std::uint32_t index = 0;
     bool sends = false;
     layer::var<int> number{0};
+    weft::detail::select_event<layer> taken;
 
     bool claim() noexcept;
 };
@@ -101,7 +102,7 @@ struct party {
 
 bool node::claim() noexcept {
     owner->frame.touch("select");
-    return owner->selected.claim(word::first_case + index);
+    return taken.happen(owner->selected, index);
 }
 
 struct world {
@@ -122,7 +123,7 @@ void keep(node& of) {
 // The task runs again: it is in no line any more, and its frame ends.
 void resume(party& self) {
     ++self.resumed;
-    weft::detail::leave_lines(self.cases, self.count);
+    weft::detail::leave_lines(self.cases, self.count, self.selected.winner());
     if (self.waits_for_event && !self.happens.take_off() &&
         self.selected.winner() != word::first_case + self.event_case) {
         self.happens.word.await_let_go();

@@ -26,6 +26,7 @@ struct world;
 
 struct node : weft::detail::wait_links<layer, node> {
     world* owner = nullptr;
+    weft::detail::select_event<layer> taken;
     bool claim() noexcept;
 };
 
@@ -153,7 +154,7 @@ struct world {
     // As select_operation::leave_with_sides().
     void leave() {
         leaves = true;
-        weft::detail::leave_lines(cases, 1 + side_count);
+        weft::detail::leave_lines(cases, 1 + side_count, selected.winner());
         for (std::size_t i = 0; i < side_count; ++i) {
             if (withdraw(each[i])) sides.withdrawn();
         }
@@ -231,7 +232,7 @@ struct world {
 };
 
 bool node::claim() noexcept {
-    return owner->selected.claim(word::first_case + receives);
+    return taken.happen(owner->selected, receives);
 }
 
 void select_against_readiness_and_sender() {

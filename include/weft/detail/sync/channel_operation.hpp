@@ -22,6 +22,7 @@ struct channel_waiter : wait_links<layer, channel_waiter> {
     /// The select that it is a case of, and which one.
     select_word<layer>* of = nullptr;
     std::uint32_t index = 0;
+    select_event<layer> taken;
 
     /// The select begins.
     void begin_as_case(void* with, branch& waiter, select_word<layer>& word,
@@ -33,9 +34,7 @@ struct channel_waiter : wait_links<layer, channel_waiter> {
     }
 
     /// May who has taken this one off its list have it?
-    bool claim() noexcept {
-        return of == nullptr || of->claim(select_word<layer>::first_case + index);
-    }
+    bool claim() noexcept { return of == nullptr || taken.happen(*of, index); }
 };
 
 using send_decided = send_decision<channel_waiter>;

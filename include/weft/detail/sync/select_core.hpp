@@ -14,7 +14,8 @@
 //                                     events; parks
 //     peer       holds the lock of one channel, takes the case off its line, and claims the select:
 //                  claimed: the value is moved, the case is the winner, the select is completed
-//                  not claimed: its select is over; it looks on at the next in line
+//                  not claimed: its select is over; it lets go of it, and looks on at the next in
+//                  line
 //     event      has been taken off the object that knows it (a timer heap, the join word of a
 //                task, the list of a stop token); claims the select:
 //                  claimed: completes the select
@@ -41,8 +42,11 @@
 // select that is over looks on, so nobody behind it is forgotten.
 //
 // Why nothing touches a select that has returned. Peers claim under the lock that it takes to leave
-// its lines. An event is not found on its object while it comes here without a lock; its last touch
-// is to say so, and the select waits for that, as the end of a deadline does (deadline_scope.hpp).
+// its lines, but for a case that was taken off its line: whoever has claimed it completes the
+// select as his last touch, and whoever has not says so with his. For such a case the select must
+// not ask for the lock, since the channel may have been closed and destroyed meanwhile: nobody stood
+// in line there any more. An event is not found on its object while it comes here without a lock; its last touch is to say so,
+// and the select waits for that, as the end of a deadline does (deadline_scope.hpp).
 //
 // Why it does not deadlock. Whoever holds several of these locks has taken them in one order;
 // everybody else holds one, and waits for none with it. Completing and moving is done without any.
@@ -140,11 +144,18 @@ select_decision<Waiter> select_or_line_up(const select_case<Layer, Waiter>* case
     return {};
 }
 
-/// The select, resumed: no peer finds it any more when this returns.
+/// The select, resumed: no peer finds it any more when this returns. Of a case that was taken off
+/// its line the channel may be gone, so nothing asks for its lock: `winner` is what has claimed the
+/// select, and the others say that they have let go.
 template <class Layer, class Waiter>
-void leave_lines(const select_case<Layer, Waiter>* cases, std::size_t count) noexcept {
+void leave_lines(const select_case<Layer, Waiter>* cases, std::size_t count,
+                 std::uint32_t winner) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
-        if (cases[i].on == nullptr || cases[i].waiter->orphaned) continue;
+        if (cases[i].on == nullptr || cases[i].waiter->orphaned ||
+            winner == select_word<Layer>::first_case + cases[i].index ||
+            cases[i].waiter->taken.has_let_go()) {
+            continue;
+        }
         cases[i].sends ? cases[i].on->withdraw_sender(*cases[i].waiter)
                        : cases[i].on->withdraw_receiver(*cases[i].waiter);
     }

@@ -111,6 +111,7 @@ public:
     bool unlink() noexcept final;
     /// Channels are served by tasks, and by threads outside that hold a guard.
     bool completed_by_tasks() const noexcept final;
+    void leave_for_good() noexcept final;
 
 protected:
     static constexpr std::uint32_t no_case = selected::none;

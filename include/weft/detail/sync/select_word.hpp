@@ -32,11 +32,15 @@ private:
     typename Layer::template atomic<std::uint32_t> word_{nobody};
 };
 
-/// A case that stands in no line. Whoever makes it happen has taken it off its object before, and
-/// holds no lock.
+/// A case that has been taken off its object, or off the line of its channel, by whoever makes it
+/// happen.
 template <class Layer>
 class select_event {
 public:
+    select_event() noexcept = default;
+    select_event(const select_event&) noexcept {}  // Only of one that has not begun.
+    select_event& operator=(const select_event&) = delete;
+
     /// True: this case is made, and the caller completes the select. False: another one was faster;
     /// the caller touches nothing any more. Word is select_word, or what a model makes of it.
     template <class Word>
