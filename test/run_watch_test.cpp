@@ -32,12 +32,12 @@ struct watched_worker {
     run_watch watch;
     run_watch::sight seen{.count = 1, .branch = &first, .life = 0, .site = {}};
 
-    watched_worker() { watch.see(seen); }
+    watched_worker() { watch.see(seen, 1ms); }
 
     /// A millisecond later it still runs it.
     watch_verdict goes_on(const waiting_work& waiting,
                           thread_usage::used used = {1ms, thread_usage::kind::computed}) {
-        CHECK(watch.see(seen));
+        CHECK(watch.see(seen, 1ms));
         return watch.judge(1ms, used, waiting, report_after);
     }
 };
@@ -75,14 +75,14 @@ TEST_CASE("another run begins from the start, of the same branch too", "[watchdo
     watched_worker worker;
     for (int now = 1; now < 10; ++now) worker.goes_on({.in_queues = true});
     ++worker.seen.count;
-    CHECK_FALSE(worker.watch.see(worker.seen));
+    CHECK_FALSE(worker.watch.see(worker.seen, 1ms));
     for (int now = 1; now < 10; ++now) CHECK_FALSE(worker.goes_on({.in_queues = true}).yield);
     worker.seen.branch = nullptr;
-    CHECK_FALSE(worker.watch.see(worker.seen));
-    CHECK_FALSE(worker.watch.see(worker.seen));
+    CHECK_FALSE(worker.watch.see(worker.seen, 1ms));
+    CHECK_FALSE(worker.watch.see(worker.seen, 1ms));
     CHECK_FALSE(worker.watch.active());
     worker.seen.branch = &worker.second;
-    CHECK_FALSE(worker.watch.see(worker.seen));
+    CHECK_FALSE(worker.watch.see(worker.seen, 1ms));
     CHECK(worker.watch.active());
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("a task keeps its worker after 10 ms, of which its thread has used hal
             CHECK(worker.watch.keeps_worker() == (now >= 10 && !short_of_a_core));
         }
         ++worker.seen.count;
-        worker.watch.see(worker.seen);
+        worker.watch.see(worker.seen, 1ms);
         CHECK_FALSE(worker.watch.keeps_worker());
     }
 }
@@ -169,7 +169,7 @@ TEST_CASE("a task that computes a little between calls is blocked", "[watchdog]"
     }
     // Another run knows nothing of it.
     ++worker.seen.count;
-    worker.watch.see(worker.seen);
+    worker.watch.see(worker.seen, 1ms);
     CHECK_FALSE(worker.watch.is_blocked());
     for (int now = 1; now < 10; ++now) {
         worker.goes_on({}, blocked);

@@ -57,14 +57,16 @@ public:
     static constexpr nanoseconds slice = std::chrono::milliseconds(10);
     static constexpr nanoseconds inherited_slice = slice / 2;
 
-    /// So few branches from one look to the next are no quick ones.
-    static constexpr std::uint32_t few = 8;
+    /// Branches that take longer than this on the average are no quick ones.
+    static constexpr nanoseconds quick = std::chrono::microseconds(500);
 
-    /// A look at the worker. True: it still runs the branch of the last look; ask judge().
-    bool see(const sight& seen) noexcept {
+    /// A look at the worker, `elapsed` after the last one. True: it still runs the branch of that
+    /// look; ask judge().
+    bool see(const sight& seen, nanoseconds elapsed) noexcept {
         if (seen.same_run(last_)) { return true; }
         moved_ = seen.count != last_.count;
-        is_slow_ = seen.branch != nullptr && seen.count - last_.count < few;
+        is_slow_ = seen.branch != nullptr &&
+                   static_cast<std::int64_t>(seen.count - last_.count) * quick < elapsed;
         // Each by itself: GCC 14 at -O3 may lose a part of the copy of the whole, where all of this
         // is inlined into a loop (run_watch_test.cpp then fails).
         last_.count = seen.count;
@@ -118,7 +120,7 @@ public:
     bool active() const noexcept { return moved_ || last_.branch != nullptr; }
     /// Does one branch go on and on, so that a close look is wanted?
     bool lasts() const noexcept { return held_ != nanoseconds::zero(); }
-    /// Did few branches take all the time since the look before? One of them still runs.
+    /// Did it run few branches since the look before? One of them still runs.
     bool is_slow() const noexcept { return is_slow_; }
 
 private:

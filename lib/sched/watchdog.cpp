@@ -148,17 +148,19 @@ watchdog::activity watchdog::look_around(nanoseconds elapsed) noexcept {
     return seen;
 }
 
+// What was there at a look is to be gone at the next one. Many processors take one each in their
+// regular turns, which is progress, and yet may take a second for what a worker takes at once.
 void watchdog::look_at_global(nanoseconds elapsed) noexcept {
     const std::uint64_t taken = runtime_.global.taken();
-    const bool waits = runtime_.global.size() != 0;
+    const std::size_t size = runtime_.global.size();
+    const bool waited = std::exchange(global_waits_, size != 0);
     global_stands_ =
-        waits && global_waits_ && taken == global_taken_ && elapsed != nanoseconds::zero();
-    global_waits_ = waits;
-    global_taken_ = taken;
+        waited && size != 0 && taken < global_until_ && elapsed != nanoseconds::zero();
+    if (!global_stands_) { global_until_ = taken + size; }
 }
 
 void watchdog::look_at(worker_thread& worker, watched& of, nanoseconds elapsed) noexcept {
-    if (!of.watch.see(worker.p.mark.look())) {
+    if (!of.watch.see(worker.p.mark.look(), elapsed)) {
         of.measured = false;
         of.interrupted = false;
         of.seen_next = nullptr;

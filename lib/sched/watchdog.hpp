@@ -21,8 +21,8 @@
 //     in its poller, while one branch runs on     next await, not only when the branch is over
 //     the same at two looks, while the worker     the same: the loop looks there each 8th turn only
 //     runs one branch after the other
-//     the global queue gives nothing away from    global_waits, for workers that run one branch
-//     one look to the next                        after the other: they take a batch of it next
+//     what was in the global queue at one look    global_waits, for workers that run one branch
+//     is not all gone at the next                 after the other: they take a batch of it next
 //     work in the poller of a worker that runs    interrupts the thread, so that it posts its
 //     one branch on and on, and somebody is       completions, and wakes who waits for them
 //     idle, or 10 ms have passed
@@ -41,10 +41,10 @@
 //
 // How it looks. Every worker publishes which branch it runs and how many it has run (run_mark.hpp).
 // The same count at two looks is one branch that goes on. The looks are 1 ms apart while there is
-// such a branch, or few of them make a look, or something waits in the global queue, 0.5 ms if
-// somebody is idle besides, and up to 4 ms otherwise, so an overrun is seen after 10 to 15 ms. A
-// look costs a few loads for each worker; the clock and the state of a thread are asked for only
-// when its branch goes on.
+// such a branch, or they take half a millisecond each, or something waits in the global queue,
+// 0.5 ms if somebody is idle besides, and up to 4 ms otherwise, so an overrun is seen after 10 to
+// 15 ms. A look costs a few loads for each worker; the clock and the state of a thread are asked
+// for only when its branch goes on.
 //
 // When it sleeps. After 100 ms in which nothing has run, and when no wait is unverified, it rests
 // until a worker begins to work again (rest_word.hpp). Sleeps are never longer than a few
@@ -195,8 +195,8 @@ private:
     /// Where branches lie on their way from one worker's queue to the global one.
     local_queue<layer, branch> in_passing_;
     bool global_waits_ = false;       ///< At the last look something was in the global queue.
-    bool global_stands_ = false;      ///< At the one before too, and nothing was taken since.
-    std::uint64_t global_taken_ = 0;  ///< Until the last look.
+    bool global_stands_ = false;      ///< Some of what was there a look ago still is.
+    std::uint64_t global_until_ = 0;  ///< When so many were taken, none of that is there any more.
     report_limit limit_;
     monotonic_time next_attempt_ = 0;  ///< No compensating worker before.
     int short_attempts_ = 0;           ///< In a row, for which there was no memory.

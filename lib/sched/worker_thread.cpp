@@ -657,7 +657,7 @@ bool worker_thread::serve_attention() noexcept {
     }
     if (is_set(attention::global_waits)) {
         ticks_ = 0;  // It is the turn of the global queue.
-        global_waits_ = true;
+        global_waits_ = runtime_->global.size() != 0;
     }
     if (is_set(attention::waits_noted)) {
         // First what the kernel has told: who has an event is not to be taken for one without. A
