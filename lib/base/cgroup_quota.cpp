@@ -23,9 +23,16 @@ namespace {
 /// A machine with very many mounts has a mountinfo of some megabytes.
 constexpr std::size_t largest_file = std::size_t{16} << 20;
 
+/// A file may be there, and cannot be opened for want of descriptors or memory.
+struct not_now {};
+
+/// Empty: it is not there, or not to be read. Throws not_now.
 std::optional<std::string> read_file(const std::string& path) {
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+            throw not_now();
+        }
         return std::nullopt;
     }
     // Also where memory is missing: this may be tried once a second.
@@ -242,6 +249,13 @@ cgroup_reader::~cgroup_reader() {
 }
 
 std::optional<std::uint32_t> cgroup_reader::processors() {
+    try {
+        last_ = read();
+    } catch (const not_now&) {}
+    return last_;
+}
+
+std::optional<std::uint32_t> cgroup_reader::read() {
     auto own = read_file(roots_.process + "/self/cgroup");
     if (!own) {
         return std::nullopt;

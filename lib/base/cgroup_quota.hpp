@@ -66,7 +66,8 @@ public:
     /// How many processors the quotas of all groups above this process allow at once, rounded up:
     /// one or more, and two or more where the quota is greater than one. Empty: no limit. The first
     /// call and those after changes read all, the others only the quotas and the own group. Keeps a
-    /// file open from then on. Throws std::bad_alloc.
+    /// file open from then on. While files cannot be opened for want of descriptors or memory, the
+    /// answer stays what it was. Throws std::bad_alloc.
     std::optional<std::uint32_t> processors();
 
 private:
@@ -76,6 +77,7 @@ private:
         std::string directory;
     };
 
+    std::optional<std::uint32_t> read();
     bool mounts_have_changed() noexcept;
     void watch_mounts() noexcept;
     std::vector<limiting_group> find_groups(const std::string& own,
@@ -87,6 +89,7 @@ private:
     bool known_ = false;       ///< The rest is what mountinfo says.
     std::string own_;          ///< The content of the file that names the own groups.
     std::vector<limiting_group> groups_;
+    std::optional<std::uint32_t> last_;
 };
 
 /// For one look.

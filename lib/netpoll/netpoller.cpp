@@ -34,7 +34,9 @@ public:
     poller& worker_poller(unsigned index) noexcept override { return *pollers_[index]; }
     start_result add_poller(unsigned entries, short_memory when_short) override {
         long patience_left = when_short == short_memory::wait ? patience : 0;
-        return add_ring(entries, patience_left, static_cast<unsigned>(pollers_.size()) + 1);
+        const unsigned fewest = when_short == short_memory::fail ? entries : io_ring::smallest;
+        return add_ring(entries, fewest, patience_left,
+                        static_cast<unsigned>(pollers_.size()) + 1);
     }
     void remove_last_poller() noexcept override { pollers_.pop_back(); }
     bool needs_watcher() const noexcept override { return false; }
@@ -44,7 +46,7 @@ private:
     /// in milliseconds, all of the start waits for that.
     static constexpr long patience = 100;
 
-    start_result add_ring(unsigned& entries, long& patience_left, unsigned rings);
+    start_result add_ring(unsigned& entries, unsigned fewest, long& patience_left, unsigned rings);
 
     rescue_handler handler_;  // Longer than the rings that it enters.
     std::vector<std::unique_ptr<ring_poller>> pollers_;
@@ -97,14 +99,16 @@ start_result ring_netpoller::set_up(unsigned workers) {
     unsigned entries = io_ring::largest;
     long patience_left = patience;
     while (pollers_.size() < workers) {
-        const start_result result = add_ring(entries, patience_left, workers);
+        const start_result result = add_ring(entries, io_ring::smallest, patience_left, workers);
         if (result.error != 0) return result;
     }
     return {};
 }
 
-/// Makes one of so many rings. Lowers the number of entries where memory stays short.
-start_result ring_netpoller::add_ring(unsigned& entries, long& patience_left, unsigned rings) {
+/// Makes one of so many rings. Lowers the number of entries, down to the fewest, where memory stays
+/// short.
+start_result ring_netpoller::add_ring(unsigned& entries, unsigned fewest, long& patience_left,
+                                      unsigned rings) {
     auto made = std::make_unique<ring_poller>();
     for (;;) {
         start_result result = made->set_up(entries);
@@ -115,7 +119,7 @@ start_result ring_netpoller::add_ring(unsigned& entries, long& patience_left, un
             patience_left -= pause;
             result = made->set_up(entries);
         }
-        if (result.error == ENOMEM && entries > io_ring::smallest) {
+        if (result.error == ENOMEM && entries > fewest) {
             entries /= 2;
             continue;
         }

@@ -313,6 +313,9 @@ private:
     static constexpr std::uint32_t nothing_reported = UINT32_MAX;
     /// Of the watchdog: which number it has said that it cannot follow; 0: that it cannot read it.
     std::uint32_t unfollowed_ = nothing_reported;
+    /// In vain, a second apart. The watchdog's.
+    static constexpr std::uint32_t patient_attempts = 3;
+    std::uint32_t attempts_to_follow_ = 0;
     std::atomic<runtime_phase> phase_{runtime_phase::running};
     std::atomic<std::uint64_t> drain_word_{0};
     /// Set before the main task starts; read by the worker that ends a task.

@@ -86,9 +86,10 @@ void runtime_core::set_processors(unsigned wanted) {
 }
 
 // A number that was set by hand between the look and the lock has come later, and stays. Where that
-// goes on, and may still fail, the next look tells again, and so it does where there was no memory
-// for a ring. Reading the files may fail each time as well. What fails in the same way is said
-// once.
+// goes on, and may still fail, the next look tells again, and so it does where a worker could not
+// be made: memory, threads or descriptors may come back. A ring that was closed a moment ago still
+// counts as memory, so the first attempts do not settle for a smaller one. Reading the files may
+// fail each time as well. What fails in the same way is said once.
 void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time now) noexcept {
     std::optional<std::uint32_t> found;
     try {
@@ -101,15 +102,17 @@ void runtime_core::follow_machine(processor_count_watch& watched, monotonic_time
             watched.tell_again();
         } else if (watched.active() && machine_count.active() &&
                    phase() == runtime_phase::running) {
-            change_processors(*found, short_memory::fail);
+            change_processors(*found, attempts_to_follow_ < patient_attempts
+                                          ? short_memory::fail
+                                          : short_memory::fewer);
             unfollowed_ = nothing_reported;
+            attempts_to_follow_ = 0;
         }
-    } catch (const std::system_error& error) {
-        if (found && error.code() == std::errc::not_enough_memory) {
+    } catch (const std::exception& error) {
+        if (found) {
+            ++attempts_to_follow_;
             watched.tell_again();
         }
-        report_unfollowed(found, error.what());
-    } catch (const std::exception& error) {
         report_unfollowed(found, error.what());
     }
 }

@@ -176,9 +176,10 @@ private:
 
 /// What happens where the kernel has no memory for a ring: those that were just closed are
 /// uncharged a little later.
-enum class short_memory : bool {
-    wait,  ///< It is tried again for up to 100 ms, in which the thread sleeps.
-    fail,  ///< At once, for threads that must not sleep.
+enum class short_memory : unsigned char {
+    wait,   ///< It is tried again for up to 100 ms, in which the thread sleeps; then as `fewer`.
+    fewer,  ///< At once with fewer entries, for threads that must not sleep.
+    fail,   ///< An error at once, for those of them that try again later.
 };
 
 /// The netpoller of one runtime.
@@ -191,8 +192,8 @@ public:
 
     /// One thread at a time, also while workers run: makes a poller, not yet enabled, for the
     /// worker whose index is the number of those that there are. io_uring: with so many entries, or
-    /// fewer where memory stays short. Throws std::bad_alloc, or std::system_error as poll_home
-    /// does; has changed nothing then, nor where it returns an error.
+    /// fewer where memory is short and `when_short` allows that. Throws std::bad_alloc, or
+    /// std::system_error as poll_home does; has changed nothing then, nor where it returns an error.
     virtual start_result add_poller(unsigned entries, short_memory when_short) = 0;
     /// The same thread: takes the last one back. It was not enabled, or its thread has ended.
     virtual void remove_last_poller() noexcept = 0;
