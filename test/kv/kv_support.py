@@ -163,7 +163,9 @@ class Server:
         for name in os.listdir(directory):
             with contextlib.suppress(FileNotFoundError):
                 kinds.append(re.sub(r"\d+", "N", os.readlink(f"{directory}/{name}")))
-        return sorted(kinds)
+        # Kept open from the first time on that the number of processors is looked at, a second
+        # after the start.
+        return sorted(kind for kind in kinds if kind != "/proc/N/mountinfo")
 
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
