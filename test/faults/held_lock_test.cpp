@@ -324,8 +324,10 @@ TEST_CASE("fault 19: a lock released on another thread than it was taken on is r
     };
     const auto main = [&]() -> weft::task<> {
         auto carrier = weft::co_spawn(carries);
-        // The other worker takes it; this one goes on with it.
-        weft::test::spin_until([&] { return waits.load(); });
+        // The other worker takes it, and sleeps when it waits; this one goes on with it.
+        weft::test::spin_until([&] {
+            return waits.load() && weft::test::this_core().idle.parked_hint() != 0;
+        });
         cell.signal();
         co_await std::move(carrier);
         std::vector<weft::join_handle<void>> others;

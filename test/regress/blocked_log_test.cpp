@@ -79,7 +79,11 @@ TEST_CASE("a log that blocks does not keep the watchdog", "[regress]") {
         std::atomic<bool> ran{false};
         auto other = weft::co_spawn(set, std::ref(ran));
         helped = spin_until([&] { return ran.load(); });
-        after = weft::this_runtime::statistics().compensations;
+        // It is counted when it has been started, and may have run the task by then.
+        spin_until([&] {
+            after = weft::this_runtime::statistics().compensations;
+            return after >= 1;
+        });
         co_await std::move(other);
         log_blocks.open();
     };

@@ -193,7 +193,8 @@ public:
     /// One thread at a time, also while workers run: makes a poller, not yet enabled, for the
     /// worker whose index is the number of those that there are. io_uring: with so many entries, or
     /// fewer where memory is short and `when_short` allows that. Throws std::bad_alloc, or
-    /// std::system_error as poll_home does; has changed nothing then, nor where it returns an error.
+    /// std::system_error as poll_home does; has changed nothing then, nor where it returns an
+    /// error.
     virtual start_result add_poller(unsigned entries, short_memory when_short) = 0;
     /// The same thread: takes the last one back. It was not enabled, or its thread has ended.
     virtual void remove_last_poller() noexcept = 0;

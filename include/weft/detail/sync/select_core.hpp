@@ -44,9 +44,10 @@
 // Why nothing touches a select that has returned. Peers claim under the lock that it takes to leave
 // its lines, but for a case that was taken off its line: whoever has claimed it completes the
 // select as his last touch, and whoever has not says so with his. For such a case the select must
-// not ask for the lock, since the channel may have been closed and destroyed meanwhile: nobody stood
-// in line there any more. An event is not found on its object while it comes here without a lock; its last touch is to say so,
-// and the select waits for that, as the end of a deadline does (deadline_scope.hpp).
+// not ask for the lock, since the channel may have been closed and destroyed meanwhile: nobody
+// stood in line there any more. An event is not found on its object while it comes here without a
+// lock; its last touch is to say so, and the select waits for that, as the end of a deadline does
+// (deadline_scope.hpp).
 //
 // Why it does not deadlock. Whoever holds several of these locks has taken them in one order;
 // everybody else holds one, and waits for none with it. Completing and moving is done without any.
