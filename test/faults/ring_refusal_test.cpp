@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/network.hpp"
+#include "support/one_processor.hpp"
 #include "support/skip.hpp"
 
 #include "lib/netpoll/refusal_time.hpp"
@@ -77,6 +78,12 @@ weft::task<> until_refused() {
 weft::task<> read_one(weft::net::tcp_stream& from) {
     std::array<std::byte, 1> one;
     co_await from.read_some(one);
+}
+
+/// No other worker takes a reader, and submits its poll, before the ring refuses.
+void run_alone_on_a_ring(weft::task<> main) {
+    const weft::test::forced_backend forced("io_uring");
+    weft::test::run_alone(std::move(main));
 }
 
 void keep_worker_for(std::chrono::nanoseconds time) {
@@ -155,7 +162,7 @@ TEST_CASE("a ring that is seldom entered is not refused meanwhile", "[faults][ne
     const weft::test::replaced_calls calls(refusing_calls());
     const auto result = weft::test::run_in_child([] {
         weft::detail::ring_poller::set_patience(600ms);
-        weft::test::run_on("io_uring", refuse_beside_a_long_task(800ms), 1);
+        run_alone_on_a_ring(refuse_beside_a_long_task(800ms));
     });
     INFO(result.describe());
     CHECK(result.signal == 0);
@@ -170,8 +177,8 @@ TEST_CASE("a ring that lets a signal handler in does not refuse", "[faults][netp
          {answer::all_done, answer::interrupted, answer::refused_the_second_time}) {
         const auto result = weft::test::run_in_child([then] {
             weft::detail::ring_poller::set_patience(600ms);
-            weft::test::run_on(
-                "io_uring", refuse_the_owner_only(10, refusal_time::longest_gap + 1ms, then), 1);
+            run_alone_on_a_ring(
+                refuse_the_owner_only(10, refusal_time::longest_gap + 1ms, then));
         });
         INFO("answer " << static_cast<int>(then) << ": " << result.describe());
         CHECK(result.signal == 0);
