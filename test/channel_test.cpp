@@ -186,7 +186,7 @@ TEST_CASE("fault 32: a close wakes those who wait; senders keep their values") {
     run_alone(main());
 }
 
-TEST_CASE("a send that is stopped keeps its value, and a receive that is stopped takes none") {
+TEST_CASE("fault 33: a stopped send keeps its value, and a stopped receive takes none") {
     const auto main = []() -> weft::task<> {
         channel<std::unique_ptr<int>> values;
         auto kept = std::make_unique<int>(1);

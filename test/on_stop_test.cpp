@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <stop_token>
 #include <system_error>
 #include <thread>
@@ -106,10 +107,25 @@ TEST_CASE("the stop of the task itself makes no case") {
 TEST_CASE("a thread outside stops a select; nobody is said to be asleep for good") {
     for (int round = 0; round < 50; ++round) {
         std::stop_source source;
-        std::thread outside([&source] { source.request_stop(); });
+        std::atomic<bool> waits{false};
+        std::thread outside([&] {
+            waits.wait(false);
+            source.request_stop();
+        });
         channel<int> values;
+        const auto main = [&]() -> weft::task<std::size_t> {
+            // On the only processor it runs when this one waits.
+            weft::co_spawn([](std::atomic<bool>& flag) -> weft::task<> {
+                flag = true;
+                flag.notify_one();
+                co_return;
+            }, std::ref(waits)).detach();
+            co_return co_await receive_or_stop(values, source.get_token());
+        };
         const std::size_t made =
-            weft::run(receive_or_stop(values, source.get_token()), {.processors = 1});
+            weft::run(main(), {.processors = 1,
+                               .compensate = false,
+                               .deadlock = weft::deadlock_action::throw_exception});
         CHECK(made == 1);
         outside.join();
     }

@@ -185,7 +185,7 @@ TEST_CASE("children find what is bound around them") {
         CHECK(inside == 8);
     };
     for (const unsigned processors : {1U, 2U}) {
-        if (processors == 1) run_alone(main());
+        weft::run(main(), {.processors = processors});
     }
 }
 

@@ -154,7 +154,7 @@ struct channel_ends {
 /// gone, senders get errc::closed, those who wait at once, and keep their value; values that were
 /// sent and that nobody has received are destroyed, on the thread that dropped that receiver.
 ///
-/// A task that has ended keeps its parameters until it is joined, and an end among them with them:
+/// A task that has ended may keep its parameters until it is joined, and an end among them with it:
 /// where others wait for that end to go, reset() it, or move it into a variable of the body.
 ///
 /// The operations are those of channel, and cases of a select as well. Copying and dropping an end

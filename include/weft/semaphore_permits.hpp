@@ -17,7 +17,8 @@ class semaphore;
 /// `co_await s.scoped_acquire(n)` gives (Tokio's SemaphorePermit).
 ///
 /// It may be moved, also to another task or thread, since permits belong to nobody. It never waits:
-/// to acquire again, assign what another `co_await s.scoped_acquire()` gives.
+/// to acquire again, give_back() first, and assign what another `co_await s.scoped_acquire()`
+/// gives.
 class [[nodiscard]] semaphore_permits {
 public:
     /// Keeps nothing.

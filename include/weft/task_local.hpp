@@ -33,7 +33,8 @@ namespace weft {
 ///
 /// Where no task runs nothing is bound: on threads outside of weft; in calls of blocking(), which
 /// get what they need as an argument; and in the destructors of what a runtime that ends destroys
-/// where it waits. What is stopped ends like any coroutine, and its destructors find the value.
+/// where it waits. What is stopped ends like any coroutine, and its destructors find the value; the
+/// arguments of what is stopped before it has started do not.
 ///
 /// A bound value takes one allocation, of a cache of the worker, and a count of those who share it;
 /// it is destroyed by the last of them, on the worker where that ends. Several threads may read it

@@ -15,8 +15,8 @@ class condition_variable;
 /// Keeps a weft::mutex locked, or a weft::shared_mutex for its holder alone, and unlocks it when it
 /// is destroyed: what `co_await m.scoped_lock()` gives (std::unique_lock; Tokio's MutexGuard).
 ///
-/// It may be moved, but stays with the task that has locked. It never waits: to lock again, assign
-/// what another `co_await m.scoped_lock()` gives.
+/// It may be moved, but stays with the task that has locked. It never waits: to lock again
+/// after an unlock(), assign what another `co_await m.scoped_lock()` gives.
 template <class Mutex>
 class [[nodiscard]] unique_lock : private detail::mark_guard<Mutex, detail::lock_mark> {
     using guard = detail::mark_guard<Mutex, detail::lock_mark>;
