@@ -133,8 +133,8 @@ public:
     ///
     /// It is a case of a select (weft/select.hpp) as well, and then made also if the stream is
     /// closed, or if the system refuses to watch it (no memory). It gives nothing; the read that
-    /// follows tells what there is, and does not wait unless another task reads, what had arrived is
-    /// taken back (a reset, for one), or that was the reason.
+    /// follows tells what there is, and does not wait unless another task reads, what had arrived
+    /// is taken back (a reset, for one), or that was the reason.
     detail::readiness_awaiter readable() { return {handle_.name(), detail::direction::read}; }
     /// The same for write_some().
     detail::readiness_awaiter writable() { return {handle_.name(), detail::direction::write}; }
