@@ -163,9 +163,10 @@ class Server:
         for name in os.listdir(directory):
             with contextlib.suppress(FileNotFoundError):
                 kinds.append(re.sub(r"\d+", "N", os.readlink(f"{directory}/{name}")))
-        # Kept open from the first time on that the number of processors is looked at, a second
-        # after the start.
-        return sorted(kind for kind in kinds if kind != "/proc/N/mountinfo")
+        # The table of mounts is kept open from when the number of processors is looked at for the
+        # first time, and another worker may run, with a ring, in the place of one that is kept.
+        of_workers = ("/proc/N/mountinfo", "anon_inode:[eventfd]", "anon_inode:[io_uring]")
+        return sorted(kind for kind in kinds if kind not in of_workers)
 
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
