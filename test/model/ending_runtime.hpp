@@ -62,6 +62,18 @@ private:
     model_layer::atomic<unsigned> finished_{0};
 };
 
+/// What is left in a scope but its parent, linked through `next`, as
+/// runtime_core::destroy_suspended() finds it.
+inline branch* branches_left(scope& root, const branch& parent) {
+    branch* left = nullptr;
+    root.for_each_branch([&](branch& found) {
+        if (&found == &parent) return;
+        found.next = left;
+        left = &found;
+    });
+    return left;
+}
+
 /// Destroys the operation that a branch waits for, as ~awaiter() does: afterwards nobody touches
 /// the branch.
 inline void destroy_wait(branch& left) {

@@ -260,14 +260,9 @@ void end_runtime() {
     stop(*all->root);
     all->runtime.end();
     if (all->parent_resumed == 1) return;
-    branch* left = nullptr;
-    all->root->for_each_branch([&](branch& found) {
-        if (&found == &all->parent) return;
-        found.next = left;
-        left = &found;
-    });
     int destroyed = 0;
-    for (; left != nullptr; ++destroyed) {
+    for (branch* left = model::branches_left(*all->root, all->parent); left != nullptr;
+         ++destroyed) {
         child& each = static_cast<child&>(*left);
         left = left->next;
         model::destroy_wait(each);

@@ -10,6 +10,7 @@
 #include <weft/detail/sync/select_join.hpp>
 
 #include "explorer.hpp"
+#include "watched_select.hpp"
 
 #include <cstdint>
 
@@ -40,19 +41,11 @@ struct alignas(8) waiter {
 using core = weft::detail::channel_core<layer, node>;
 using one_case = weft::detail::select_case<layer, node>;
 using word = weft::detail::select_word<layer>;
+using watched_word = model::watched_select_word;
 using join = weft::detail::join_word<layer, waiter>;
 
 constexpr std::uint32_t receives = 0;
 constexpr std::uint32_t ends = 1;
-
-struct watched_word : word {
-    model::lifetime* frame = nullptr;
-
-    bool claim(std::uint32_t winner) noexcept {
-        frame->touch("select");
-        return word::claim(winner);
-    }
-};
 
 struct task {
     join ended;

@@ -9,6 +9,7 @@
 
 #include "explorer.hpp"
 #include "sent_values.hpp"
+#include "watched_select.hpp"
 
 #include <cstddef>
 
@@ -36,17 +37,7 @@ struct node : weft::detail::wait_links<layer, node> {
 using core = weft::detail::channel_core<layer, node>;
 using one_case = weft::detail::select_case<layer, node>;
 using word = weft::detail::select_word<layer>;
-
-// The claim, watched: nobody claims a select whose frame has ended.
-struct watched_word : word {
-    model::lifetime* frame = nullptr;
-
-    bool claim(std::uint32_t winner) noexcept {
-        const bool claimed = word::claim(winner);
-        frame->touch("select");
-        return claimed;
-    }
-};
+using watched_word = model::watched_select_word;
 
 // Something that happens once. It lies on an object, whose lock both who makes it happen and who
 // takes it back hold.

@@ -10,6 +10,7 @@
 #include <weft/detail/sync/select_sides.hpp>
 
 #include "explorer.hpp"
+#include "watched_select.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,16 +34,8 @@ struct node : weft::detail::wait_links<layer, node> {
 using core = weft::detail::channel_core<layer, node>;
 using one_case = weft::detail::select_case<layer, node>;
 using word = weft::detail::select_word<layer>;
+using watched_word = model::watched_select_word;
 using counted_sides = weft::detail::select_sides<layer>;
-
-struct watched_word : word {
-    model::lifetime* frame = nullptr;
-
-    bool claim(std::uint32_t winner) noexcept {
-        frame->touch("select");
-        return word::claim(winner);
-    }
-};
 
 // What a side waits on: the file and the wait word of one direction.
 struct descriptor {
