@@ -196,14 +196,23 @@ TEST_CASE("a runtime ends while a select waits for a task") {
     SUCCEED("nothing is touched too late");
 }
 
+namespace {
+
+weft::task<> sleep_long() {
+    co_await weft::sleep_for(1h);
+}
+
+weft::task<> select_end_of(weft::join_handle<>& of) {
+    co_await weft::select(weft::on_end(of));
+}
+
+}  // namespace
+
 TEST_CASE("a task that a select waits for is awaited by nobody else") {
     const auto result = weft::test::run_in_child([] {
         const auto main = []() -> weft::task<> {
-            auto sleeper = weft::co_spawn([]() -> weft::task<> { co_await weft::sleep_for(1h); });
-            const auto selects = [](weft::join_handle<>& of) -> weft::task<> {
-                co_await weft::select(weft::on_end(of));
-            };
-            weft::co_spawn(selects, std::ref(sleeper)).detach();
+            auto sleeper = weft::co_spawn(sleep_long);
+            weft::co_spawn(select_end_of, std::ref(sleeper)).detach();
             co_await settle();
             co_await weft::select(weft::on_end(sleeper));
         };
@@ -216,11 +225,8 @@ TEST_CASE("a task that a select waits for is awaited by nobody else") {
 TEST_CASE("a handle that goes while a select waits for it ends the process with a message") {
     const auto result = weft::test::run_in_child([] {
         const auto main = []() -> weft::task<> {
-            auto sleeper = weft::co_spawn([]() -> weft::task<> { co_await weft::sleep_for(1h); });
-            const auto selects = [](weft::join_handle<>& of) -> weft::task<> {
-                co_await weft::select(weft::on_end(of));
-            };
-            weft::co_spawn(selects, std::ref(sleeper)).detach();
+            auto sleeper = weft::co_spawn(sleep_long);
+            weft::co_spawn(select_end_of, std::ref(sleeper)).detach();
             co_await settle();
             sleeper.detach();
         };
