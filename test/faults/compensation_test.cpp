@@ -2,6 +2,7 @@
 #include "support/catch.hpp"
 #include "support/network.hpp"
 #include "support/scheduler.hpp"
+#include "support/skip.hpp"
 #include "support/watchdog.hpp"
 
 #include <weft/weft.hpp>
@@ -45,8 +46,7 @@ weft::task<> set(std::atomic<bool>& flag) {
 
 TEST_CASE("a worker in the place of another that cannot be made is tried again", "[faults]") {
     if (!weft::test::io_uring_starts()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("io_uring cannot start here");
     }
     weft::detail::system_calls table = kernel_system_calls();
     table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
@@ -92,8 +92,7 @@ TEST_CASE("a worker in the place of another that cannot be made is tried again",
 TEST_CASE("a runtime ends while a worker is made that would run in the place of another",
           "[faults]") {
     if (!weft::test::io_uring_starts()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("io_uring cannot start here");
     }
     weft::detail::system_calls table = kernel_system_calls();
     table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
@@ -128,8 +127,7 @@ TEST_CASE("a runtime ends while a worker is made that would run in the place of 
 TEST_CASE("a worker in the place of another for which there is no memory is tried at later looks",
           "[faults]") {
     if (!weft::test::io_uring_starts()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("io_uring cannot start here");
     }
     weft::detail::system_calls table = kernel_system_calls();
     table.io_uring_setup = [](unsigned entries, io_uring_params* parameters) {
@@ -173,8 +171,7 @@ TEST_CASE("a worker in the place of another for which there is no memory is trie
 
 TEST_CASE("the watchdog goes on while a task changes the number of processors", "[faults]") {
     if (!weft::test::io_uring_starts()) {
-        WARN("io_uring cannot start here; not tested");
-        return;
+        WEFT_SKIP("io_uring cannot start here");
     }
     static std::atomic<bool> held;
     weft::detail::system_calls table = kernel_system_calls();
